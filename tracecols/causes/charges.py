@@ -33,6 +33,7 @@ from tracecols.kernels.orders import order_by
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
+from tracecols.vectors import Ints, Mask
 from tracecols.work.large import blocks
 
 ROUNDING = 2.0**-44
@@ -128,7 +129,7 @@ def charge_delays(
 
 
 def _charged_by_kind(
-    pair: NDArray[np.int64], kind: NDArray[np.int8], factors: Factors, n_kinds: int
+    pair: Ints, kind: NDArray[np.int8], factors: Factors, n_kinds: int
 ) -> tuple[list[int], NDArray[np.int32], Times]:
     """List the charges of pairs by kind, for their own waits, then for later ones: the first charge of each kind, and
     one past the last; the number of the pair, and the amount."""
@@ -176,7 +177,7 @@ class _Charging:
         )
 
 
-def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+def _shares_of_rows(amount: Ints, weights: Ints) -> Ints:
     """Divide an integer amount among each row of weights, which are not all zero unless the amount is; (n, n_weights)
     int64."""
     end = (np.arange(amount.size) + 1) * weights.shape[1]
@@ -187,7 +188,7 @@ def _shares_of_rows(amount: NDArray[np.int64], weights: NDArray[np.int64]) -> ND
 def charge_path(
     facts: Facts,
     quirks: Quirks,
-    members: NDArray[np.int64],
+    members: Ints,
     sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
@@ -233,12 +234,12 @@ def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:
 def _weights_on_path(
     periods: PathPeriods,
     path: Path,
-    here: NDArray[np.int64],
-    at: NDArray[np.int64],
+    here: Ints,
+    at: Ints,
     paths: NDArray[np.int32],
     times: Times,
     location: NDArray[np.int32],
-    is_outside: NDArray[np.bool_],
+    is_outside: Mask,
 ) -> list[Weights]:
     """Return the weights by which the time on some stretches of the critical path is divided.
 
@@ -258,8 +259,8 @@ def _weights_on_path(
 
 
 def _on_path(
-    intervals: Intervals, path: Path, here: NDArray[np.int64], created: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
+    intervals: Intervals, path: Path, here: Ints, created: Ints
+) -> tuple[Ints, NDArray[np.int32], Times, Mask]:
     """Return the time of call paths on some stretches of the critical path: the number of the stretch among these, the
     call path, the time, and whether it lies outside of all regions."""
     since, until, points = path.since[here], path.until[here], intervals.points
@@ -278,14 +279,8 @@ def _on_path(
 
 
 def _stretches(
-    intervals: Intervals,
-    path: Path,
-    here: NDArray[np.int64],
-    of: NDArray[np.int64],
-    call_path: NDArray[np.int32],
-    time: Times,
-    created: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int32], Times, NDArray[np.bool_]]:
+    intervals: Intervals, path: Path, here: Ints, of: Ints, call_path: NDArray[np.int32], time: Times, created: Ints
+) -> tuple[Ints, NDArray[np.int32], Times, Mask]:
     """Divide the length of each stretch of the critical path among the call paths it lies on; mark the time outside of
     all regions.
 
@@ -333,9 +328,7 @@ def _stretches(
     return stretch[kept], paths[kept], spent_here, is_outside[kept]
 
 
-def _paths_outside(
-    points: CompoundTable, created: NDArray[np.int64], since: NDArray[np.int64], until: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _paths_outside(points: CompoundTable, created: Ints, since: Ints, until: Ints) -> NDArray[np.int32]:
     """Return the call paths that time outside of all regions in stretches of the critical path is charged to; (n,)
     int32, -1 none.
 

@@ -27,6 +27,7 @@ from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.arrays import first
 from tracecols.schema.causes import POINTS
+from tracecols.vectors import Ints, Mask
 from tracecols.work.large import LargeArrays, blocks
 
 NEIGHBOURS = 1 << 12
@@ -46,9 +47,9 @@ USED = ("location", "enter", "exit", "fork", "join", "is_guest")
 class NestedCuts(NamedTuple):
     """Cuts inside of the calls of points that execute other regions or tasks."""
 
-    point: NDArray[np.int64]
+    point: Ints
     """(n,): points, ascending."""
-    cut: NDArray[np.int64]
+    cut: Ints
     """(n,): the segment that begins there."""
     time: Times
     """(n,) float64 or int64: time of the cut."""
@@ -62,7 +63,7 @@ class NestedCuts(NamedTuple):
         order = np.argsort(point, kind="stable")
         return cls(point[order], cut[order], time[order])
 
-    def replace(self, point: NDArray[np.int64], cut: NDArray[np.int64], time: Times) -> tuple[NDArray[np.int64], Times]:
+    def replace(self, point: Ints, cut: Ints, time: Times) -> tuple[Ints, Times]:
         """Return the given cuts of points and their times, replaced by the nested ones where there are any; (n,)
         each."""
         if not self.point.size:
@@ -76,9 +77,9 @@ class EnteredRegions(NamedTuple):
 
     tables: Sequence[ColumnSource]
     """`ParallelRegions.regions` of each window."""
-    window: NDArray[np.int64]
+    window: Ints
     """(n,): the window of each row of `extents`."""
-    extents: NDArray[np.int64]
+    extents: Ints
     """(n, 2): `ParallelRegions.extents`, window by window."""
 
     @classmethod
@@ -114,23 +115,23 @@ def _by_enter(parts: Sequence[Columns]) -> Columns:
 class Cutting(NamedTuple):
     """The data by which the time of the locations of a partition is cut."""
 
-    times: Callable[[NDArray[np.int64]], Times]
+    times: Callable[[Ints], Times]
     """Turns clock readings into times (`points.clock`)."""
     dtype: type[np.float64] | type[np.int64]
     """Type of times."""
-    first_rows: NDArray[np.int64]
+    first_rows: Ints
     """(n_locations,): the first row of each location."""
     points: KeptTable
     point_index: PointIndex
-    has_call: NDArray[np.bool_]
+    has_call: Mask
     """(n_kinds,): whether at points of each kind a cut is made inside of the call if it executes something else."""
-    exit: NDArray[np.int64]
+    exit: Ints
     latest: Times
     """`exit` and `latest`: the threads of `ParallelRegions.with_tasks`, ascending by `exit`."""
     regions: EnteredRegions
-    is_cpu: NDArray[np.bool_]
+    is_cpu: Mask
     """(n_locations,)"""
-    second_rows: NDArray[np.int64]
+    second_rows: Ints
     """(n,): rows where a cut is made besides, ascending."""
     forgets_workers: bool
     """`Quirks.forgets_workers`."""
@@ -141,7 +142,7 @@ class Cutting(NamedTuple):
         facts: Facts,
         quirks: Quirks,
         scans: Sequence[LocationScan],
-        masters: NDArray[np.int64],
+        masters: Ints,
         points: KeptTable,
         index: PointIndex,
         windows: Sequence[ParallelRegions],
@@ -177,9 +178,9 @@ class Nested(NamedTuple):
     ascending."""
 
     times: kernels.Nested
-    point: NDArray[np.int64]
+    point: Ints
     """(n,): the point of each."""
-    is_resume: NDArray[np.bool_]
+    is_resume: Mask
     """(n,): whether it is the time when the point has waited long enough, and not the begin of its call."""
 
     @classmethod
@@ -210,15 +211,15 @@ class BatchCuts(NamedTuple):
     """The points at its events, location by location."""
     marks: kernels.Marks
     """The marks, location by location."""
-    mark_start: NDArray[np.int64]
+    mark_start: Ints
     """(n_locations,): first mark of each location."""
-    of_point: NDArray[np.int64]
+    of_point: Ints
     """(n_points,): mark of each point; -1 for the end of a location."""
     nested: Nested
-    nested_start: NDArray[np.int64]
+    nested_start: Ints
     """(n_locations + 1,): where the nested times of each location begin."""
 
-    def cut_at(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def cut_at(self, row: Ints) -> Ints:
         """Return the segments that begin at rows, -1 where there is no cut; (n,) int64."""
         return pick(self.marks.cut, lookup(self.marks.row, row))
 
@@ -229,7 +230,7 @@ class BatchCuts(NamedTuple):
         made = np.flatnonzero((times.cut >= 0) & (resumes == is_resume))
         return NestedCuts(point[made], times.cut[made], times.at[made])
 
-    def put_cuts(self, cuts: Columns, row: int, stop: NDArray[np.int64], last: Times) -> None:
+    def put_cuts(self, cuts: Columns, row: int, stop: Ints, last: Times) -> None:
         """Write the cuts at the points to the columns of `Segments.cuts`, all of them as if nothing were nested in
         their calls.
 
@@ -247,7 +248,7 @@ class _Long(NamedTuple):
     start: int
     stop: int
     """`start` and `stop`: the first one, and one past the last."""
-    earliest: NDArray[np.int64]
+    earliest: Ints
     """(n,) int64: begin of the earliest call of each `NEIGHBOURS` of them, as a clock reading."""
 
     @classmethod
@@ -267,7 +268,7 @@ class _Long(NamedTuple):
                 break
         return low
 
-    def begun(self, points: KeptTable, low: int, since: int, until: int) -> NDArray[np.int64]:
+    def begun(self, points: KeptTable, low: int, since: int, until: int) -> Ints:
         """Return the points from `low` on whose calls begin at since <= time < until, in descending order: the points
         of outer calls, which come last, are first."""
         first_group, found = (low - self.start) // NEIGHBOURS, [np.zeros(0, np.int64)]
@@ -336,10 +337,10 @@ def _cuts_of(
 class _Points(NamedTuple):
     """Columns of some points (`schema.causes.SYNC_POINTS`), and their numbers."""
 
-    number: NDArray[np.int64]
+    number: Ints
     kind: NDArray[np.int8]
-    event: NDArray[np.int64]
-    begin_time: NDArray[np.int64]
+    event: Ints
+    begin_time: Ints
     wait: Times
 
     @classmethod
@@ -350,7 +351,7 @@ class _Points(NamedTuple):
         return cls(own[slice(0, len(own))], *(of[0] if len(of) == 1 else np.concatenate(of) for of in columns))
 
     @classmethod
-    def of(cls, points: KeptTable, number: NDArray[np.int64]) -> _Points:
+    def of(cls, points: KeptTable, number: Ints) -> _Points:
         """Return the points with some numbers."""
         return cls(number, *(points.at(name, number) for name in cls._fields[1:]))
 
@@ -366,7 +367,7 @@ def _calls(cutting: Cutting, of: _Points, since: int) -> kernels.Calls:
     return kernels.Calls(is_cut, of.number, of.event, begin, resumes, of.wait > 0)
 
 
-def _with_tasks(windows: Sequence[ParallelRegions], large: LargeArrays) -> tuple[NDArray[np.int64], Times]:
+def _with_tasks(windows: Sequence[ParallelRegions], large: LargeArrays) -> tuple[Ints, Times]:
     """Return the columns of the threads of some windows that execute tasks in barriers, ascending by their rows of
     EXIT."""
     tables = [of.with_tasks for of in windows]
@@ -408,8 +409,8 @@ def _others(cutting: Cutting, low: int, stop: int, entered: Columns) -> tuple[ke
 
 
 def _second_rows(
-    facts: Facts, scans: Sequence[LocationScan], locations: NDArray[np.int64], points: CompoundTable, index: PointIndex
-) -> NDArray[np.int64]:
+    facts: Facts, scans: Sequence[LocationScan], locations: Ints, points: CompoundTable, index: PointIndex
+) -> Ints:
     """Return the second rows of locations, where there is one without a point; (n,) int64."""
     locations = locations[np.array([scans[i].n > 1 for i in locations.tolist()], bool)]
     second = facts.first_rows[locations] + 1
@@ -421,9 +422,7 @@ def _second_rows(
     return second[~is_point]
 
 
-def _marks(
-    end: NDArray[np.int64], at: _Points, others: kernels.Others, first_row: NDArray[np.int64]
-) -> tuple[kernels.Marks, NDArray[np.int64], NDArray[np.int64]]:
+def _marks(end: Ints, at: _Points, others: kernels.Others, first_row: Ints) -> tuple[kernels.Marks, Ints, Ints]:
     """Put the points of some locations and the other actions there in the order of their rows.
 
     `end` is the number of points up to the end of each location, `first_row` its first row. Returns the marks, location
@@ -437,7 +436,7 @@ def _marks(
     return marks, np.searchsorted(marks.row, first_row), of_point
 
 
-def _lookup_near(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+def _lookup_near(keys: Ints, wanted: Ints) -> Ints:
     """Find each of some wanted keys in `keys`, which ascend; its position, or -1; the first of equal keys."""
     first, stop = (int(np.searchsorted(keys, *of)) for of in ((wanted.min(), "left"), (wanted.max(), "right")))
     found = lookup(keys[first:stop], wanted)

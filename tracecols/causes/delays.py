@@ -25,6 +25,7 @@ from tracecols.kernels import arrays
 from tracecols.kernels import intervals as kernels
 from tracecols.kernels.segments import Maps
 from tracecols.kernels.sums import FIRST
+from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import expect_near, expect_ranges, some_of
 from tracecols.work.large import LargeArrays, blocks
 
@@ -47,21 +48,21 @@ class Intervals(NamedTuple):
     large: LargeArrays
     """Makes the arrays that are needed for a short time."""
 
-    def first(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def first(self, since: Ints, until: Ints) -> Ints:
         """Return the segments that intervals begin with; `since` -1 is the beginning of the location of `until`."""
         location = self.points.location[until]
         return np.where(since >= 0, self.segments.cut_of(since, location), self.segments.first[location])
 
-    def stop(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def stop(self, until: Ints) -> Ints:
         """Return the segments before which intervals end: those at which the calls of points begin."""
         return self.segments.left_of(until, self.points.location[until])
 
-    def resumed(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def resumed(self, since: Ints, until: Ints) -> Ints:
         """Return the segments that begin where points have waited long enough; those of the beginning for -1."""
         location = self.points.location[until]
         return np.where(since >= 0, self.segments.resumed_at(since, location)[0], self.segments.first[location])
 
-    def after_joins(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def after_joins(self, since: Ints, until: Ints) -> Ints:
         """Return the segments after a JOIN: for the reference the first one after `since` (the beginning for -1), else
         the last one before `until` (the beginning if there is none)."""
         spent = self.segments
@@ -79,16 +80,14 @@ class Intervals(NamedTuple):
         begin = np.where((at < spent.join_row.size) & (after <= stop), after, stop)
         return np.where(since >= 0, begin, self.first(since, until))
 
-    def spans(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> tuple[kernels.Spans, kernels.Entries]:
+    def spans(self, since: Ints, until: Ints) -> tuple[kernels.Spans, kernels.Entries]:
         """Return the intervals between points, with the waits in between, and their entries.
 
         `since` -1 is the beginning of the location, `until` -1 is no interval.
         """
         return self.found(self.described(since, until), since, until)
 
-    def described(
-        self, since: NDArray[np.int64], until: NDArray[np.int64], idle: NDArray[np.bool_] | None = None
-    ) -> kernels.Spans:
+    def described(self, since: Ints, until: Ints, idle: Mask | None = None) -> kernels.Spans:
         """Return intervals as `spans` does, of any locations, with the rows of the cuts of both points in place of
         entries. If a thread idles until its master comes (`idle`), the interval begins after a JOIN, otherwise when
         `since` begins to complete."""
@@ -110,11 +109,7 @@ class Intervals(NamedTuple):
         return spans
 
     def found(
-        self,
-        spans: kernels.Spans,
-        since: NDArray[np.int64],
-        until: NDArray[np.int64],
-        idle: NDArray[np.bool_] | None = None,
+        self, spans: kernels.Spans, since: Ints, until: Ints, idle: Mask | None = None
     ) -> tuple[kernels.Spans, kernels.Entries]:
         """Return intervals that were `described`, and their entries."""
         points, spent = self.points, self.segments
@@ -129,11 +124,11 @@ class Intervals(NamedTuple):
         entry[absent] = -1
         return spans._replace(first=entry, stop=after), entries
 
-    def pruned(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
+    def pruned(self, since: Ints, until: Ints) -> TimeMaps:
         """Return the time by call path between points without the waits in between."""
         return self._summed(*self.spans(since, until), prune=True)
 
-    def spent(self, since: NDArray[np.int64], until: NDArray[np.int64]) -> TimeMaps:
+    def spent(self, since: Ints, until: Ints) -> TimeMaps:
         """Return all the time by call path between points, from when the first has waited long enough."""
         first, stop, entries = self.segments.entries_between(self.resumed(since, until), self.stop(until), self.large)
         nothing = np.zeros(first.size, self.point_index.waits_before.dtype)
@@ -160,14 +155,14 @@ class Intervals(NamedTuple):
 class TimeMaps(NamedTuple):
     """Time by call path of intervals."""
 
-    end: NDArray[np.int64]
+    end: Ints
     """(n,): one past the last entry of each map."""
     call_path: NDArray[np.int32]
     time: Times
     """`call_path` and `time`: (n_entries,) int32, `points.time_type`, in the order of the call paths."""
 
     @property
-    def start(self) -> NDArray[np.int64]:
+    def start(self) -> Ints:
         """First entry of each map."""
         return np.append(0, self.end[:-1]) if self.end.size else self.end
 
@@ -177,14 +172,14 @@ def waits_of(index: PointIndex) -> kernels.Entries:
     return kernels.Entries(index.wait_path, index.wait)
 
 
-def ends_of(members: NDArray[np.int64], points: CompoundTable, index: PointIndex) -> NDArray[np.int64]:
+def ends_of(members: Ints, points: CompoundTable, index: PointIndex) -> Ints:
     """Return the points at which some locations end, of those that have points."""
     last = index.start[1:][members] - 1
     end = last[last >= index.start[:-1][members]]
     return end[points.kind[end] == END]
 
 
-def numbers_of(pairs: CompoundTable, rows: NDArray[np.int64], *columns: str) -> list[NDArray[np.int64]]:
+def numbers_of(pairs: CompoundTable, rows: Ints, *columns: str) -> list[Ints]:
     """Return the numbers of points in some rows of `delay_pairs`."""
     return [pairs.at(name, rows).astype(np.int64, copy=False) for name in columns]
 
@@ -193,23 +188,23 @@ class Ends(NamedTuple):
     """The points at which the intervals of pairs end, -1 none, and after which they begin (`pairs.SINCE`); (n,) int64
     each."""
 
-    cause: NDArray[np.int64]
-    own_since: NDArray[np.int64]
-    cause_since: NDArray[np.int64]
-    waiting: NDArray[np.int64]
-    waiting_since: NDArray[np.int64]
+    cause: Ints
+    own_since: Ints
+    cause_since: Ints
+    waiting: Ints
+    waiting_since: Ints
 
     @classmethod
-    def of(cls, pairs: CompoundTable, rows: NDArray[np.int64]) -> Ends:
+    def of(cls, pairs: CompoundTable, rows: Ints) -> Ends:
         """Read the points of some rows of `delay_pairs`."""
         return cls(*numbers_of(pairs, rows, *cls._fields))
 
     @property
-    def begin(self) -> NDArray[np.int64]:
+    def begin(self) -> Ints:
         """The points after which the intervals of the causing sides begin."""
         return np.where(self.own_since >= 0, self.own_since, self.cause_since)
 
-    def take(self, rows: NDArray[np.int64]) -> Ends:
+    def take(self, rows: Ints) -> Ends:
         """Return the points of some of the pairs."""
         return Ends(*(of[rows] for of in self))
 
@@ -228,7 +223,7 @@ class Delays(NamedTuple):
 def find_delays(
     facts: Facts,
     quirks: Quirks,
-    members: NDArray[np.int64],
+    members: Ints,
     partition: int,
     division: Division,
     sync_points: KeptTable,
@@ -263,7 +258,7 @@ def find_delays(
     return compared.kept()
 
 
-def is_sorted(cause: NDArray[np.int64], begins: NDArray[np.int64]) -> bool:
+def is_sorted(cause: Ints, begins: Ints) -> bool:
     """Return whether pairs are in the order of their causes and, of these, of the beginnings of their intervals."""
     return bool(((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all())
 
@@ -285,7 +280,7 @@ class Comparison:
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
-    def begin(self, ends: Ends, is_idle: NDArray[np.bool_], row: NDArray[np.int64], inside: slice) -> None:
+    def begin(self, ends: Ends, is_idle: Mask, row: Ints, inside: slice) -> None:
         """Describe the causing sides of some pairs, and the waiting sides in the same partition, so that entries near
         both are read once.
 
@@ -336,7 +331,7 @@ class Comparison:
             path, value = (arrays.with_room(of, int(self._filled)) for of in (self._out.path, self._out.value))
             self._out = self._out._replace(path=path, value=value)
 
-    def keep(self, pair: NDArray[np.int64]) -> None:
+    def keep(self, pair: Ints) -> None:
         """Store the result for the pairs that `begin` was given, ascending, and get ready for more."""
         n, filled, (first, stop, total, path, value) = pair.size, int(self._filled), self._out
         before, self._filled, self._n_kept = self._n_kept, 0, self._n_kept + filled
@@ -367,7 +362,7 @@ class OwnTimes(NamedTuple):
 def own_times(
     facts: Facts,
     quirks: Quirks,
-    members: NDArray[np.int64],
+    members: Ints,
     sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.device_operations import DeviceOperations
 from tracecols.causes.device_waits import DeviceWaits
@@ -23,8 +22,7 @@ from tracecols.enhance.dataflow.steps import SPENT, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels.chains import Hosts, Operations, Sums
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 ON_HOST, ON_STREAM, LATENCY, BEFORE, WAITING = range(5)
 """Kinds of time: in a call path of the host, in an operation, between the predecessor of an operation and its begin,
@@ -56,7 +54,7 @@ class Chains(NamedTuple):
 def device_chains(
     facts: Facts,
     scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
+    members: Ints,
     device_operations: DeviceOperations,
     host_lines: ColumnSource,
     device_waits: DeviceWaits,

@@ -22,8 +22,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import chains
 from tracecols.kernels.chains import Cells, Compared, Hosts, Met, Operations, Waits, Weights
 from tracecols.schema.causes import DEVICE_CAUSES, DEVICE_CHARGED, DEVICE_DELAYS, DEVICE_PARTS
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 OF_HOSTS = DEVICE_DELAYS.index("sync")
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.host_lines import lines_of_locations
 from tracecols.distinct import starts_run
@@ -25,6 +24,7 @@ from tracecols.enhance.mpi.waits import NCCL
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import is_in
 from tracecols.kernels.chains import HOST, NOTHING
+from tracecols.vectors import Ints, Mask
 
 OPERATION = (
     "process", "host", "location", "row", "begin", "end", "call_path", "launch_call_path", "launch_time", "before",
@@ -33,8 +33,6 @@ OPERATION = (
 SYNC = ("host", "location", "call_path", "enter_time", "exit_time", "operation", "until", "wait")
 
 NEVER = np.iinfo(np.int64).min
-
-Ints = NDArray[np.int64]
 
 
 class DeviceOperations(NamedTuple):
@@ -89,7 +87,7 @@ def device_operations(
     return DeviceOperations(operations, _syncs(facts, operations, device_syncs, copies), dependencies)
 
 
-def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def _predecessors(of: dict[str, Ints], depends: tuple[Ints, Ints], ignored: Mask) -> tuple[Ints, Ints]:
     """Find the latest predecessor of every operation, and its end, no later than the begin of the operation.
 
     `depends` has operations, and those of other streams that they wait for; `ignored` marks operations that are no
@@ -193,10 +191,9 @@ def _awaited_of_null_streams(facts: Facts, of: dict[str, Ints], launched: Ints) 
 def _syncs(facts: Facts, operations: Columns, device_syncs: CompoundTable, copies: CompoundTable) -> Columns:
     """List the calls that have waited for an operation, by process and EXIT."""
     row, wait = waits_of_hosts(facts, device_syncs, copies)
-    by_row = np.argsort(operations.row, kind="stable")
-    found = lookup(operations.row[by_row], row)
-    at = np.flatnonzero((wait > 0) & (found >= 0))
-    number = by_row[found[at]] if at.size else at
+    number = lookup(operations.row, row)
+    at = np.flatnonzero((wait > 0) & (number >= 0))
+    number = number[at]
     # clocks of hosts and devices may disagree about the begin, not about the launch
     held = operations.launch_time[number] < device_syncs.exit_time[at]
     at, number = at[held], number[held]

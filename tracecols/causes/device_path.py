@@ -29,8 +29,7 @@ from tracecols.enhance.scan.periods import divide_intervals
 from tracecols.kernels import chains
 from tracecols.kernels.chains import HOST, Hosts, Operations
 from tracecols.schema.causes import POINTS
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 STRETCH = ("host", "location", "row", "begin", "end", "reason", "begin_call_path", "end_call_path")
 """Columns of a stretch on a host or in an operation: the line of the host, a location, the event that begins the

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
@@ -30,6 +29,7 @@ from tracecols.enhance.mpi.waits import (
 )
 from tracecols.enhance.scan.facts import Facts
 from tracecols.schema.causes import DEVICE_DELAYS
+from tracecols.vectors import Ints, Mask
 
 WAIT = ("row", "kind", "wait", "cause", "group")
 """Columns of a kernel that waits: row of its ENTER, kind of the wait (`DEVICE_DELAYS`), ticks waited, row of the kernel
@@ -37,8 +37,6 @@ it waits for, and the group that it has met then."""
 
 PART = ("group", "process", "row")
 """Columns of a member of a group: the group, a process, and the row of its kernel."""
-
-Ints = NDArray[np.int64]
 
 
 class KernelWaits(NamedTuple):
@@ -61,8 +59,8 @@ def _kept(waits: list[tuple[Ints, ...]], parts: list[tuple[Ints, ...]], spill: S
 class _Rule(NamedTuple):
     """Masks of the participants that wait in some operations, and of those that they may wait for."""
 
-    waiting: NDArray[np.bool_]
-    among: NDArray[np.bool_]
+    waiting: Mask
+    among: Mask
 
 
 def _everybody(p: Participants) -> _Rule:

@@ -16,6 +16,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
+from tracecols.vectors import Ints
 
 ROOM = 1 << 12
 """Initial room for entries of edges."""
@@ -28,18 +29,16 @@ class PeriodEdges(NamedTuple):
     """(n_edges,) float64 or int64: in the unit of times of root causes."""
     period: NDArray[np.int32]
     """(n_edges,): the period that begins; -1 is outside of all phases."""
-    segment: NDArray[np.int64]
+    segment: Ints
     """(n_edges,): the segment (`causes.segments`) that each lies in, ascending."""
-    end: NDArray[np.int64]
+    end: Ints
     """(n_edges,): one past the last entry of each."""
     entries: ColumnSource
     """`call_path` int32, in the order in which they are met, `time`: the part of the time of the segment that lies
     before the edge."""
 
 
-def dividing_of(
-    facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], locations: NDArray[np.int64]
-) -> kernels.DividingAll:
+def dividing_of(facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], locations: Ints) -> kernels.DividingAll:
     """Return the edges or phases that divide the time of some locations; empty if there are none."""
     by, times, n = facts.call_paths.divider, clock(facts, quirks), locations.size
     nothing, nowhere = times(np.zeros(0, np.int64)), np.zeros(n + 1, np.int64)

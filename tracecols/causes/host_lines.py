@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.pairs import has_openmp
 from tracecols.distinct import distinct
@@ -18,8 +17,7 @@ from tracecols.enhance.scan.location_scan import ACTION, LocationScan
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import chains
 from tracecols.kernels.actions import POP, PUSH
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 
 def lines_of_locations(facts: Facts) -> Ints:
@@ -37,7 +35,7 @@ def lines_of_locations(facts: Facts) -> Ints:
 
 @step(SPENT, "host_lines")
 def host_lines(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], team_instances: Teams, spill: Spill
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, team_instances: Teams, spill: Spill
 ) -> ColumnSource:
     """Build the lines of the hosts of a trace with streams: `host` (the line), `time`, `location` and `call_path` from
     then on, by line and time; and `is_outside`, 1 if that is outside of all regions.
@@ -60,9 +58,7 @@ def host_lines(
     return spill.keep(Columns(columns["time"].size, columns))
 
 
-def roots_of_lines(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64]
-) -> dict[int, tuple[int, int]]:
+def roots_of_lines(facts: Facts, scans: Sequence[LocationScan], members: Ints) -> dict[int, tuple[int, int]]:
     """Return by line the thread and the call path to which time outside of all regions is charged: the outermost call
     path of the master."""
     masters = distinct(facts.locations.master[members])
@@ -76,13 +72,13 @@ def _line(
     facts: Facts,
     scans: Sequence[LocationScan],
     teams: Teams,
-    threads: NDArray[np.int64],
+    threads: Ints,
     host: int,
     roots: dict[int, tuple[int, int]],
 ) -> tuple[Ints, ...]:
     """Merge the threads of a line."""
     n_paths = len(facts.call_paths.whole)
-    found: list[tuple[Ints, Ints, NDArray[np.bool_], Ints]] = []
+    found: list[tuple[Ints, Ints, Mask, Ints]] = []
     for events in walk_stacks(facts, scans, teams, threads):
         for k, location in enumerate(events.locations.tolist()):
             here = slice(events.bounds[k], events.bounds[k + 1])

@@ -19,6 +19,7 @@ from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CAUSES, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes as kernels
+from tracecols.vectors import Ints
 from tracecols.work.large import blocks
 
 
@@ -26,13 +27,13 @@ from tracecols.work.large import blocks
 class Ranges:
     """The numbers of some ranges, range by range, of which a part is listed at a time."""
 
-    first: NDArray[np.int64]
+    first: Ints
     """(n,): first number of each range."""
-    end: NDArray[np.int64]
+    end: Ints
     """(n,): count of numbers up to the end of each range."""
 
     @classmethod
-    def between(cls, start: NDArray[np.int64], members: NDArray[np.int64]) -> Ranges:
+    def between(cls, start: Ints, members: Ints) -> Ranges:
         """Return the numbers from the start of each member to that of the next one."""
         first = start[:-1][members]
         return cls(first, np.cumsum(start[1:][members] - first))
@@ -40,7 +41,7 @@ class Ranges:
     def __len__(self) -> int:
         return int(self.end[-1]) if self.end.size else 0
 
-    def __getitem__(self, here: slice) -> NDArray[np.int64]:
+    def __getitem__(self, here: slice) -> Ints:
         """Return some of the numbers; (n_here,) int64."""
         of = self.of(here)
         bounds = self.bounds(here, of)
@@ -63,7 +64,7 @@ class Ranges:
         first = int(np.searchsorted(self.end, here.start, "right"))
         return slice(first, max(int(np.searchsorted(self.end, here.stop, "left")) + 1, first))
 
-    def bounds(self, here: slice, of: slice) -> NDArray[np.int64]:
+    def bounds(self, here: slice, of: slice) -> Ints:
         """Return where the numbers of each of the ranges `of` begin among those `here`, and one past the last; (n_of +
         1,) int64."""
         return np.append(0, np.minimum(self.end[of], here.stop) - here.start)
@@ -72,7 +73,7 @@ class Ranges:
 class PointIndex(NamedTuple):
     """The first point and the first pair of each location, and the points that wait."""
 
-    start: NDArray[np.int64]
+    start: Ints
     """(n_locations + 1,): first point of each location."""
     waits_before: NDArray[np.signedinteger[Any]]
     """(n_points + 1,) int32 or int64: number of waiting points before each one; `points.number_type`."""
@@ -82,21 +83,21 @@ class PointIndex(NamedTuple):
     """(n_waits,): their call paths, in the order in which call paths are met."""
     wait: Times
     """(n_waits,) float64 or int64: how long each waits."""
-    shift: NDArray[np.int64]
+    shift: Ints
     """(n_locations,): number of a point of each location minus its place among the points of its partition, location by
     location."""
-    cause_start: NDArray[np.int64]
+    cause_start: Ints
     """(n_locations + 1,): first pair by the location of its cause; pairs are in the order of their causes."""
 
-    def points_of(self, members: NDArray[np.int64]) -> Ranges:
+    def points_of(self, members: Ints) -> Ranges:
         """Return the points of some locations, one location after the other."""
         return Ranges.between(self.start, members)
 
-    def causing(self, members: NDArray[np.int64]) -> Ranges:
+    def causing(self, members: Ints) -> Ranges:
         """Return the pairs whose causes are on some locations, ascending as these are."""
         return Ranges.between(self.cause_start, members)
 
-    def n_waits_before(self, point: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def n_waits_before(self, point: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return the number of waiting points before each of some points; (n,) int64."""
         return self.waits_before[point].astype(np.int64, copy=False)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, PiecedColumns
 from tracecols.kernels import near as kernels
 from tracecols.schema import Table
+from tracecols.vectors import Ints
 from tracecols.work.large import LargeArrays
 
 BITS = 6
@@ -25,9 +26,7 @@ class Near:
     Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of the rows that are read.
     """
 
-    def __init__(
-        self, source: ColumnSource, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
-    ) -> None:
+    def __init__(self, source: ColumnSource, first: Ints, stop: Ints, large: LargeArrays) -> None:
         self._large, start = large, 0
         if isinstance(source, PiecedColumns):
             source, start = source.piece_with(*kernels.find_extent(first, stop))
@@ -39,7 +38,7 @@ class Near:
             near = near[:, : kernels.list_near(first, stop, BITS, len(source), change, near)]
         self._begin, self._end, self._before = near
 
-    def place(self, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    def place(self, row: Ints) -> Ints:
         """Return the positions in `columns` of rows that are in the ranges, anything for others; (n,) int64."""
         if self._is_whole:
             return row

@@ -38,8 +38,9 @@ from tracecols.enhance.mpi.waits import ONE_TO_N
 from tracecols.enhance.scan.facts import Facts
 from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
-Rows = NDArray[np.int64]
+Rows = Ints
 
 
 class Events(NamedTuple):
@@ -76,7 +77,7 @@ class Waiting(NamedTuple):
     """(n,) int64"""
     communicator: Rows | None = None
     """(n,) int64, optional: channel of the communicator all of whose processes the waiting one synchronises with."""
-    goes_on: NDArray[np.bool_] | None = None
+    goes_on: Mask | None = None
     """(n,): whether a wait is no synchronisation, because it ends before what is waited for has come."""
 
     def known(self) -> Waiting:

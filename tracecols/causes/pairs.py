@@ -28,7 +28,7 @@ from tracecols.causes.points import (
 from tracecols.causes.quirks import Quirks
 from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, pieced
-from tracecols.enhance.dataflow.grouping import lookup, number
+from tracecols.enhance.dataflow.grouping import lookup, number, ranges
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CAUSES, step
@@ -40,6 +40,7 @@ from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
+from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import in_order, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
@@ -210,7 +211,7 @@ def _points(
         # other locations have no time by call path that could be a cause
         return np.where(is_cpu[location], call_path, np.int32(-1))
 
-    def read(part: Alike) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def read(part: Alike) -> tuple[Ints, NDArray[np.int32]]:
         event, call_path = part.column("event"), part.column("call_path")
         return event, on_cpus(call_path, part.column("location")) if others else call_path
 
@@ -261,7 +262,7 @@ def _points(
     return rows, held, dict.fromkeys(of_ranges[0].names, pieced(of_ranges))
 
 
-def _ends(facts: Facts, scans: Sequence[LocationScan], ends: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+def _ends(facts: Facts, scans: Sequence[LocationScan], ends: Mask) -> dict[str, NDArray[Any]]:
     """Return the columns of the points at which locations end."""
     of = np.flatnonzero(ends)
     last_time = np.array([scans[i].last_time for i in of.tolist()], np.int64)
@@ -292,14 +293,14 @@ def _ranges_of_rows(facts: Facts, n_rows: int, n_points: int, large: LargeArrays
     return [*pairwise([0, *start[1:].tolist(), n_rows])]
 
 
-def location_starts_of(rows: ranking.Rows) -> NDArray[np.int64]:
+def location_starts_of(rows: ranking.Rows) -> Ints:
     """Return the first point of each location; (n_locations + 1,) int64."""
     start = np.empty(rows.first_row.size, np.int64)
     ranking.start_locations(rows, start)
     return start
 
 
-def points_at(rows: ranking.Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
+def points_at(rows: ranking.Rows, row: Ints) -> Ints:
     """Find the points at rows of events; (n,) int64, -1 where there is none."""
     found = np.empty(row.size, np.int64)
     ranking.number_rows(row, rows, found)
@@ -307,12 +308,7 @@ def points_at(rows: ranking.Rows, row: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _pairs(
-    quirks: Quirks,
-    rows: ranking.Rows,
-    n_points: int,
-    found: Sequence[Synchronisation],
-    idle: NDArray[np.int64],
-    large: LargeArrays,
+    quirks: Quirks, rows: ranking.Rows, n_points: int, found: Sequence[Synchronisation], idle: Ints, large: LargeArrays
 ) -> ranking.Pairs:
     """Put all pairs of known points together, first those of threads that idle until the points `idle` of their
     masters."""
@@ -378,7 +374,7 @@ def _idle_threads(
     threads: Sequence[ParallelRegions],
     division: Division,
     large: LargeArrays,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """Find the points until which threads idle because their master is outside the outermost parallel regions.
 
     Returns the points at which masters fork or end (none without OpenMP), and for each the last point before the JOIN
@@ -390,7 +386,7 @@ def _idle_threads(
         return nothing, nothing
     if quirks.leaves_out_others:
 
-        def is_of_master(here: slice) -> NDArray[np.bool_]:
+        def is_of_master(here: slice) -> Mask:
             kind, location = points.kind[here], points.location[here]
             return ((kind == FORK) | (kind == END)) & (facts.locations.master[location] == location)
 
@@ -412,12 +408,8 @@ def _idle_threads(
 
 
 def _idle_between(
-    rows: ranking.Rows,
-    start: NDArray[np.int64],
-    location: NDArray[np.int32],
-    regions: dict[str, NDArray[Any]],
-    ends: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rows: ranking.Rows, start: Ints, location: NDArray[np.int32], regions: dict[str, NDArray[Any]], ends: Ints
+) -> tuple[Ints, Ints]:
     """Find until when and since when the threads of some processes idle, as returned by `_idle_threads`.
 
     `regions` are the parallel regions of their masters (`_regions_of`); the masters end at the points `ends`.
@@ -450,7 +442,7 @@ def _idle_between(
     return idle[known], before[known]
 
 
-def _regions_of(is_master: NDArray[np.bool_], threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
+def _regions_of(is_master: Mask, threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
     """Put the parallel regions of masters together; four columns of `points.ParallelRegions`."""
     found: dict[str, list[NDArray[Any]]] = {c: [] for c in ("location", "enter", "exit", "join_row")}
     for t in threads:
@@ -460,7 +452,7 @@ def _regions_of(is_master: NDArray[np.bool_], threads: Sequence[ParallelRegions]
     return {c: np.concatenate(parts) for c, parts in found.items()}
 
 
-def location_starts(facts: Facts, location: NDArray[np.int32]) -> NDArray[np.int64]:
+def location_starts(facts: Facts, location: NDArray[np.int32]) -> Ints:
     """Return the first point of each location, (n_locations + 1,), from the location of each point, ascending."""
     # with numbers of another type, searchsorted would convert a copy of the whole column
     return np.searchsorted(location, np.arange(facts.n_locations + 1, dtype=location.dtype))
@@ -470,7 +462,7 @@ def _intervals_of_threads(
     rows: ranking.Rows,
     points: Columns,
     pairs: Columns,
-    idle_since: NDArray[np.int64],
+    idle_since: Ints,
     kept: NDArray[np.signedinteger[Any]],
     since: Since,
     large: LargeArrays,
@@ -510,7 +502,7 @@ def _intervals_of_processes(
     cause, waiting = pairs.cause, pairs.waiting
     mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
 
-    def taken(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    def taken(column: NDArray[Any], rows: Ints) -> NDArray[Any]:
         with in_order(rows):
             return large.computed(rows.size, column.dtype, lambda here: take(column, rows[here]))
 
@@ -533,7 +525,7 @@ def is_by_members(quirks: Quirks) -> bool:
 class _LastSynchronisations(NamedTuple):
     """Finder of the last points at which locations synchronised with processes."""
 
-    start: NDArray[np.int64]
+    start: Ints
     """(n_locations + 1,): first point of each location."""
     points: Columns
     groups: kernels.Groups
@@ -571,7 +563,7 @@ def _intervals_of_members(
     quirks: Quirks,
     points: Columns,
     pairs: Columns,
-    many: NDArray[np.int64],
+    many: Ints,
     last: _LastSynchronisations,
     since_of: Since,
 ) -> None:
@@ -585,8 +577,7 @@ def _intervals_of_members(
     group = lookup(groups.channel, pairs.communicator[many[head]])
     size = groups.start[group + 1] - groups.start[group]
     instance = np.repeat(np.arange(head.size), size)
-    offset = np.arange(instance.size) - np.repeat(np.cumsum(size) - size, size)
-    member = groups.member[groups.start[group][instance] + offset] if instance.size else np.zeros(0, np.int64)
+    member = groups.member[ranges(groups.start[group], size)]
     since = last.find(cause[head][instance], member.astype(np.int32))
     n_all = int(facts.process.max(initial=-1)) + 2
 
@@ -651,6 +642,6 @@ def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -
     return kernels.Groups(of_point, channel, np.arange(sizes.size) >= channel.size, start, member)
 
 
-def _met(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def _met(values: Ints) -> Ints:
     """Return the distinct values of an array in which most equal their predecessor."""
     return distinct(values[starts_run(values)])

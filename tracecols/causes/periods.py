@@ -35,6 +35,7 @@ from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as of_location
 from tracecols.kernels import period_times as kernels
 from tracecols.schema.causes import CHARGED, POINTS
+from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import expect
 from tracecols.work.large import LargeArrays, blocks
 
@@ -55,7 +56,7 @@ def labels_of(facts: Facts) -> PeriodCallPaths:
     return labels
 
 
-def _divided(amount: Times, end: NDArray[np.int64], weight: NDArray[np.int64]) -> Times:
+def _divided(amount: Times, end: Ints, weight: Ints) -> Times:
     """Divide amounts in proportion to their weights, which end at `end`; integers by the largest remainder;
     (n_weights,)."""
     if amount.dtype == np.int64:
@@ -72,7 +73,7 @@ class Weights(NamedTuple):
 
     property: NDArray[np.int16]
     """(n,): `schema.causes.CHARGED`."""
-    label: NDArray[np.int64]
+    label: Ints
     """(n,): call path in a period."""
     location: NDArray[np.int32]
     """(n,)"""
@@ -95,13 +96,13 @@ class PeriodTimes(NamedTuple):
 
     period: NDArray[np.int32]
     """(n,): the period that each interval begins in."""
-    is_single: NDArray[np.bool_]
+    is_single: Mask
     """(n,): whether the whole interval lies in this period."""
-    key: NDArray[np.int64]
+    key: Ints
     """(n_times,): for the other intervals, ascending: number of the interval * number of call paths + call path."""
     of_period: NDArray[np.int32]
     """(n_times,)"""
-    ticks: NDArray[np.int64]
+    ticks: Ints
     """(n_times,): positive."""
 
     @classmethod
@@ -118,13 +119,7 @@ class PeriodTimes(NamedTuple):
             np.concatenate([np.zeros(0, np.int64), *(of.ticks for of in parts)]),
         )
 
-    def parts(
-        self,
-        labels: PeriodCallPaths,
-        interval: NDArray[np.int64],
-        path: NDArray[np.int64],
-        otherwise: NDArray[np.int64],
-    ) -> Parts:
+    def parts(self, labels: PeriodCallPaths, interval: Ints, path: Ints, otherwise: Ints) -> Parts:
         """Return the parts of the amounts that intervals are charged with for call paths.
 
         `otherwise` is the call path in a period that is charged if the interval has no time on the call path.
@@ -152,13 +147,13 @@ class PeriodTimes(NamedTuple):
 class Parts(NamedTuple):
     """The parts of amounts: the end of the parts of each amount, their call paths in periods, and their weights."""
 
-    end: NDArray[np.int64]
+    end: Ints
     """(n,): each amount has one part at least."""
-    label: NDArray[np.int64]
-    weight: NDArray[np.int64]
+    label: Ints
+    weight: Ints
     """`label` and `weight`: (n_parts,)"""
 
-    def weigh(self, code: int, chosen: NDArray[np.int64], amount: Times, location: NDArray[np.int32]) -> Weights:
+    def weigh(self, code: int, chosen: Ints, amount: Times, location: NDArray[np.int32]) -> Weights:
         """Divide amounts of a property; `chosen` are the amounts that have a value."""
         n = np.diff(self.end, prepend=0)[chosen]
         end, of = np.cumsum(n), ranges(self.end[chosen] - n, n)
@@ -180,9 +175,9 @@ def _nothing_of_calls(n: int, dtype: Any) -> kernels.Part:
 def period_times(
     intervals: Intervals,
     location: NDArray[np.int32],
-    first: NDArray[np.int64],
-    stop: NDArray[np.int64],
-    waits: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    first: Ints,
+    stop: Ints,
+    waits: tuple[Ints, Ints] | None = None,
     less: kernels.Part | None = None,
     more: kernels.Part | None = None,
 ) -> PeriodTimes:
@@ -214,7 +209,7 @@ def period_times(
     return PeriodTimes(period, is_single, key[order], of_period[order], ticks[order])
 
 
-def _sum_several(intervals: Intervals, spans: kernels.Spans, many: NDArray[np.int64]) -> kernels.Found:
+def _sum_several(intervals: Intervals, spans: kernels.Spans, many: Ints) -> kernels.Found:
     """Add up the time of the intervals that lie in several periods, given by their numbers, block by block."""
     facts, quirks, _, _, spent, large = intervals
     edges, n_paths, dtype = spent.edges, len(facts.call_paths.whole), time_type(quirks)
@@ -246,7 +241,7 @@ def _sum_several(intervals: Intervals, spans: kernels.Spans, many: NDArray[np.in
     return arrays.first(found, int(state[kernels.N_FOUND]))
 
 
-def _runs(first: NDArray[np.int64], stop: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _runs(first: Ints, stop: Ints) -> list[Ints]:
     """Divide intervals into runs of those that are near each other, so that only the segments near them are read.
 
     Returns the numbers of the intervals in each run.
@@ -280,9 +275,7 @@ def _waits_here(intervals: Intervals, first: int, stop: int, size: int) -> kerne
     return kernels.Waits(np.int64(first), path, clock(facts, quirks)(points.at("begin_time", waits)), wait)
 
 
-def _before_interval(
-    intervals: Intervals, since: NDArray[np.int64], known: NDArray[np.bool_]
-) -> tuple[kernels.Part, kernels.Part]:
+def _before_interval(intervals: Intervals, since: Ints, known: Mask) -> tuple[kernels.Part, kernels.Part]:
     """Return the calls at the begin of intervals, which are subtracted, and their completions, with which the intervals
     begin.
 
@@ -327,18 +320,13 @@ class PathPeriods(NamedTuple):
     """(n_stretches,): the period in which each stretch ends."""
     stretches: PeriodTimes
 
-    def parts(self, stretch: NDArray[np.int64], call_path: NDArray[np.int32]) -> Parts:
+    def parts(self, stretch: Ints, call_path: NDArray[np.int32]) -> Parts:
         """Return the parts of the time that stretches have on some call paths."""
         labels, path = labels_of(self.facts), call_path.astype(np.int64)
         return self.stretches.parts(labels, stretch, path, labels.label(path, self.ends[stretch]))
 
     def parts_outside(
-        self,
-        stretch: NDArray[np.int64],
-        call_path: NDArray[np.int32],
-        location: NDArray[np.int32],
-        began: Times,
-        ended: Times,
+        self, stretch: Ints, call_path: NDArray[np.int32], location: NDArray[np.int32], began: Times, ended: Times
     ) -> Parts:
         """Return the parts of the time of call paths on stretches outside of regions, in proportion to the rest of each
         bin.
@@ -410,7 +398,7 @@ def _of_delays(intervals: Intervals, pairs: CompoundTable, delays: Delays, large
     return DelayPeriods(comes, interval, PeriodTimes.joined(found, len(intervals.facts.call_paths.whole)))
 
 
-def _period_of(intervals: Intervals, at: NDArray[np.int64]) -> NDArray[np.int32]:
+def _period_of(intervals: Intervals, at: Ints) -> NDArray[np.int32]:
     """Return the periods in which the calls of points begin; the end of a location is in its last period."""
     labels, points, edges = labels_of(intervals.facts), intervals.points, intervals.segments.edges
     assert edges is not None  # asked where periods divide the trace
@@ -445,7 +433,7 @@ def find_delay_periods(
 def find_path_periods(
     facts: Facts,
     quirks: Quirks,
-    members: NDArray[np.int64],
+    members: Ints,
     sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
@@ -471,9 +459,7 @@ def find_path_periods(
     return PathPeriods(facts, quirks, np.concatenate(ends), PeriodTimes.joined(found, len(facts.call_paths.whole)))
 
 
-def _calls_of_stretches(
-    intervals: Intervals, path: Path, here: NDArray[np.int64]
-) -> tuple[kernels.Part, kernels.Part | None]:
+def _calls_of_stretches(intervals: Intervals, path: Path, here: Ints) -> tuple[kernels.Part, kernels.Part | None]:
     """Return the parts of the calls at the begin of some stretches of the critical path, which are subtracted, and of
     those at the end, which are added."""
     facts, quirks, points, _, segments, _ = intervals
@@ -496,7 +482,7 @@ def _calls_of_stretches(
 def divide_own_times(
     facts: Facts,
     quirks: Quirks,
-    members: NDArray[np.int64],
+    members: Ints,
     sync_points: KeptTable,
     point_index: PointIndex,
     segments: Segments,
@@ -561,11 +547,11 @@ def divide_cells(
     labels: PeriodCallPaths,
     value: Times,
     path: NDArray[np.int32],
-    cell: NDArray[np.int64],
-    label: NDArray[np.int64],
+    cell: Ints,
+    label: Ints,
     weight: Times,
     location: NDArray[np.signedinteger[Any]] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
+) -> tuple[Ints, Ints, Times]:
     """Divide values among periods in proportion to weights, so that the parts add up to the values to the last bit, in
     any order.
 
@@ -643,7 +629,7 @@ def divide_run(
     return CompoundTable(charged_run.table, len(found) + len(part), columns, dict(charged_run.counts))
 
 
-def _where(table: CompoundTable, mask: NDArray[np.bool_]) -> CompoundTable:
+def _where(table: CompoundTable, mask: Mask) -> CompoundTable:
     """Return some rows of a table."""
     return CompoundTable(table.table, int(mask.sum()), {c: table[c][mask] for c in table.names}, dict(table.counts))
 
@@ -659,9 +645,7 @@ def _as(table: CompoundTable, code: int, other: int) -> Weights:
     )
 
 
-def _in_waits(
-    facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at: NDArray[np.int64], amount: Times
-) -> Weights:
+def _in_waits(facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at: Ints, amount: Times) -> Weights:
     """Divide amounts that are parts of waits among periods like the waits."""
     begin = points.at("begin_time", at)
     row, label, ticks = labels_of(facts).divide(

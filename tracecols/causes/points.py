@@ -46,6 +46,7 @@ from tracecols.enhance.mpi.waits import (
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import is_in
 from tracecols.schema.causes import DELAYS, POINTS
+from tracecols.vectors import Ints, Mask
 
 WITHIN_CALL = ("lead", "tail")
 """Columns of points that only periods need: how long before `begin_time` the call begins, and how long after its
@@ -174,23 +175,23 @@ def time_type(quirks: Quirks) -> type[np.float64] | type[np.int64]:
     return np.float64 if quirks.rounds_seconds else np.int64
 
 
-def clock(facts: Facts, quirks: Quirks) -> Callable[[NDArray[np.int64]], Times]:
+def clock(facts: Facts, quirks: Quirks) -> Callable[[Ints], Times]:
     """Return a function that turns clock readings into times since the first event of the trace; (n,) of
     `time_type`."""
     first = int(facts.store.manifest["first_time"] or 0)
 
-    def times(ticks: NDArray[np.int64]) -> Times:
+    def times(ticks: Ints) -> Times:
         return durations(facts, quirks, ticks - first)
 
     return times
 
 
-def durations(facts: Facts, quirks: Quirks, ticks: NDArray[np.int64]) -> Times:
+def durations(facts: Facts, quirks: Quirks, ticks: Ints) -> Times:
     """Return differences of clock readings in the unit of times."""
     return ticks.astype(np.float64) / facts.resolution if quirks.rounds_seconds else ticks
 
 
-def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> NDArray[np.int64]:
+def in_ticks(facts: Facts, quirks: Quirks, times: Times) -> Ints:
     """Return times in ticks. Differences of times in seconds are rounded, which recovers the ticks."""
     return np.rint(times * facts.resolution).astype(np.int64) if quirks.rounds_seconds else times.astype(np.int64)
 
@@ -223,8 +224,8 @@ def _pairs(delay: str, cause: Any, waiting: Any, wait: Any, communicator: Any = 
 class _Side(NamedTuple):
     """The calls at one end of messages: rows, begin in ticks, times of ENTER and EXIT, locations and call paths."""
 
-    event: NDArray[np.int64]
-    begin_time: NDArray[np.int64]
+    event: Ints
+    begin_time: Ints
     enter: Times
     leave: Times
     location: NDArray[np.int32]
@@ -245,7 +246,7 @@ class _Side(NamedTuple):
         )
 
 
-def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: NDArray[np.int64], call: str) -> _Side:
+def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: Ints, call: str) -> _Side:
     """Return one side of the messages `of`: the calls whose columns begin with `call`."""
     times, begin_time = clock(facts, quirks), m[f"{call}_enter_time"][of]
     location = m[f"{call[:4]}_location"][of]
@@ -290,13 +291,13 @@ class _Shares(NamedTuple):
     and whether each member takes part in the synchronisation, waits in it, and synchronises with the whole
     communicator."""
 
-    cause: NDArray[np.int64]
-    takes_part: NDArray[np.bool_]
-    waits: NDArray[np.bool_]
-    is_whole: NDArray[np.bool_]
+    cause: Ints
+    takes_part: Mask
+    waits: Mask
+    is_whole: Mask
 
 
-def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Shares:
+def _who_waits(kind: str, p: Participants, waits_here: Mask) -> _Shares:
     """Find who waits for whom in operations of a kind.
 
     For calls that manage communicators, `waits_here` marks those in which members wait.
@@ -328,16 +329,14 @@ def _who_waits(kind: str, p: Participants, waits_here: NDArray[np.bool_]) -> _Sh
     return _Shares(cause, waits | ((at == cause) & p.any(waits & (cause >= 0))), waits, ~everyone)
 
 
-def _are_causes(cause: NDArray[np.int64], n: int | None = None) -> NDArray[np.bool_]:
+def _are_causes(cause: Ints, n: int | None = None) -> Mask:
     """Return a mask of the members, by default as many as there are causes, that are the cause of any; -1 is none."""
     found = np.zeros(cause.size if n is None else n, bool)
     found[cause[cause >= 0]] = True
     return found
 
 
-def _partners(
-    process: NDArray[np.integer[Any]], cause: NDArray[np.int64], others: NDArray[np.int64], here: NDArray[np.int64]
-) -> NDArray[np.integer[Any]]:
+def _partners(process: NDArray[np.integer[Any]], cause: Ints, others: Ints, here: Ints) -> NDArray[np.integer[Any]]:
     """Return the process that each of the members `here` synchronises with: that of the cause for a member that waits,
     that of the waiting member for the cause; -1 if several."""
     last = np.full(cause.size, -1, np.int64)
@@ -377,7 +376,7 @@ def collective_points(
 
 
 def _points_of_kind(
-    facts: Facts, quirks: Quirks, m: CompoundTable, row: NDArray[np.int64], kind: str, waits_here: NDArray[np.bool_]
+    facts: Facts, quirks: Quirks, m: CompoundTable, row: Ints, kind: str, waits_here: Mask
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the points and pairs of the members `row` of collective operations of a kind."""
     p, at, times = Participants(m, row), np.arange(row.size), clock(facts, quirks)
@@ -469,7 +468,7 @@ class ParallelRegions(NamedTuple):
     """By thread and parallel region, ascending by the row of ENTER: location, rows of ENTER and EXIT, time from the
     FORK to the ENTER and from the EXIT to the JOIN, call path, whether another thread forked it, and otherwise the row
     of the JOIN (-1 none)."""
-    extents: NDArray[np.int64]
+    extents: Ints
     """(n_locations, 2): rows of the first and of the last ENTER on each location that has any."""
     with_tasks: ColumnSource
     """By thread that executes tasks in a barrier: row of the EXIT, ascending, and time at which the last thread of the
@@ -502,7 +501,7 @@ def _fork_points(
     n_constructs: int,
     m: CompoundTable,
     teams: CompoundTable,
-    team: NDArray[np.int64],
+    team: Ints,
     master: NDArray[np.integer[Any]],
 ) -> tuple[dict[str, Any], Columns]:
     """Return the points where threads begin in teams, and their parallel regions (`ParallelRegions.regions`).
@@ -545,7 +544,7 @@ def _fork_points(
     return forks, Columns(of.size, regions)
 
 
-def _extents(regions: Columns) -> NDArray[np.int64]:
+def _extents(regions: Columns) -> Ints:
     """Return `ParallelRegions.extents` of parallel regions, which ascend by their rows of ENTER."""
     first = np.flatnonzero(np.diff(regions["location"], prepend=-1))
     return regions["enter"][np.stack([first, np.append(first[1:], len(regions))[: first.size] - 1], axis=1)]
@@ -581,9 +580,7 @@ def _barrier_points(
     return points, pairs, Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
 
 
-def _masters(
-    n_constructs: int, construct: NDArray[np.int64], row: NDArray[np.int64], is_master: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def _masters(n_constructs: int, construct: Ints, row: Ints, is_master: Mask) -> Ints:
     """Return one number for all members of a construct: the row of the thread that forked, else the first row; (n,)
     int64."""
     if not row.size:
@@ -591,7 +588,7 @@ def _masters(
     segments = Segments(construct, n_constructs)
     nothing = np.iinfo(np.int64).max
     masters = segments.min(np.where(is_master, row, nothing))
-    found: NDArray[np.int64] = np.where(masters < nothing, masters, segments.min(row))[construct]
+    found: Ints = np.where(masters < nothing, masters, segments.min(row))[construct]
     return found
 
 
@@ -661,9 +658,7 @@ def created_points(facts: Facts, quirks: Quirks, created_threads: CompoundTable,
     return Synchronisation(quirks, [*births, joins, ends], [of_threads], spill)
 
 
-def _births(
-    facts: Facts, quirks: Quirks, c: CompoundTable, begin_time: NDArray[np.int64], created: NDArray[np.int64]
-) -> list[dict[str, Any]]:
+def _births(facts: Facts, quirks: Quirks, c: CompoundTable, begin_time: Ints, created: Ints) -> list[dict[str, Any]]:
     """Return the points at which threads or processes begin, and at which others create them.
 
     The creator runs on concurrently, so the critical path goes back from the begin to the creator; the launch counts as

@@ -28,6 +28,7 @@ from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
+from tracecols.vectors import Ints
 from tracecols.work.large import LargeArrays
 
 LIMIT = 128
@@ -62,58 +63,54 @@ class Segments(NamedTuple):
     """By point of the locations, location by location: `cut`, the number of the segment that begins there, `left`, that
     of the segment after the begin of its call (int32 or int64), and `time`, the time until which the time before the
     cut is counted."""
-    shift: NDArray[np.int64]
+    shift: Ints
     """(n_locations,): number of a point of each location minus its place in `cut` (`PointIndex.shift`)."""
-    first: NDArray[np.int64]
+    first: Ints
     """(n_locations,): first segment of each location; -1 where it has none here."""
-    begin: NDArray[np.int64]
+    begin: Ints
     """(n_locations,): the segment after the time before the first event, which counts for the call path that the event
     enters if nothing is forgotten."""
-    stop: NDArray[np.int64]
+    stop: Ints
     """(n_locations,): one past the last segment."""
     left: NestedCuts
     resumed: NestedCuts
     """`left` and `resumed`: of points whose calls execute something else before their event: cuts where the call
     begins, and where it has waited long enough."""
-    join_row: NDArray[np.int64]
-    join_cut: NDArray[np.int64]
+    join_row: Ints
+    join_cut: Ints
     """`join_row` and `join_cut`: (n_joins,), rows of the JOINs, ascending within locations, and the segments that begin
     after them."""
     edges: PeriodEdges | None = None
     """The edges of phases or time bins, if they divide the trace."""
 
-    def cut_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
+    def cut_of(self, point: Ints, location: NDArray[np.int32]) -> Ints:
         """Return the segments that begin at points of locations; -1 for point -1."""
         return self._at("cut", point, location).astype(np.int64, copy=False)
 
-    def left_of(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[np.int64]:
+    def left_of(self, point: Ints, location: NDArray[np.int32]) -> Ints:
         """Return the segments after the begin of the calls of points."""
         return self._at("left", point, location).astype(np.int64, copy=False)
 
-    def between(
-        self, since: NDArray[np.int64], until: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def between(self, since: Ints, until: Ints) -> tuple[Ints, Ints]:
         """Return the segments that begin at the cuts `since`, and those after the begin of the calls of the cuts
         `until`; -1 for -1."""
         (cut,), (left,) = self.cuts.several_at(("cut",), since), self.cuts.several_at(("left",), until)
         return cut.astype(np.int64, copy=False), left.astype(np.int64, copy=False)
 
-    def left_time(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> Times:
+    def left_time(self, point: Ints, location: NDArray[np.int32]) -> Times:
         """Return the time until which the time before the begin of the calls of points is counted."""
         return self.left.replace(point, point, self._at("time", point, location))[1]
 
-    def resumed_at(self, point: NDArray[np.int64], location: NDArray[np.int32]) -> tuple[NDArray[np.int64], Times]:
+    def resumed_at(self, point: Ints, location: NDArray[np.int32]) -> tuple[Ints, Times]:
         """Return the segments that begin where points have waited long enough, and the times; segment -1 for point
         -1."""
         return self.resumed.replace(point, self.cut_of(point, location), self._at("time", point, location))
 
-    def _at(self, name: str, point: NDArray[np.int64], location: NDArray[np.int32]) -> NDArray[Any]:
+    def _at(self, name: str, point: Ints, location: NDArray[np.int32]) -> NDArray[Any]:
         """Return a column of the cuts at points of locations; -1 for point -1."""
         return self.cuts.several_at((name,), np.where(point < 0, -1, point - self.shift[location]))[0]
 
-    def entries_between(
-        self, first: NDArray[np.int64], stop: NDArray[np.int64], large: LargeArrays
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], intervals.Entries]:
+    def entries_between(self, first: Ints, stop: Ints, large: LargeArrays) -> tuple[Ints, Ints, intervals.Entries]:
         """Return the first entries of some runs of segments, one past their last, and the entries that these number."""
         bounds = np.append(first, np.maximum(first, stop)) - 1
         first, stop = self.ends.several_at(("end",), bounds, 0)[0].reshape(2, -1)
@@ -190,7 +187,7 @@ def segments(
     facts: Facts,
     quirks: Quirks,
     scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
+    members: Ints,
     team_instances: Teams,
     sync_points: KeptTable,
     point_index: PointIndex,
@@ -272,7 +269,7 @@ def _since(
     facts: Facts,
     quirks: Quirks,
     scans: Sequence[LocationScan],
-    locations: NDArray[np.int64],
+    locations: Ints,
     points: CompoundTable,
     index: PointIndex,
 ) -> Times:
@@ -291,9 +288,9 @@ def _since(
 class _CallTree(NamedTuple):
     """Call paths in the order in which they are met."""
 
-    met: NDArray[np.int64]
+    met: Ints
     """(n_call_paths,): number of each call path of the tree in this order."""
-    parent: NDArray[np.int64]
+    parent: Ints
     """(n_call_paths,): as for `kernels.collect_segments`."""
     tasks: kernels.TaskPaths
     action: NDArray[np.uint8]
@@ -328,12 +325,8 @@ class _CallTree(NamedTuple):
 
 
 def _numbers_and_flushes(
-    facts: Facts,
-    tree_of: _CallTree,
-    times: Callable[[NDArray[np.int64]], Times],
-    locations: NDArray[np.int64],
-    flush_stops: Sequence[NDArray[np.int64]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Times, NDArray[np.int64]]:
+    facts: Facts, tree_of: _CallTree, times: Callable[[Ints], Times], locations: Ints, flush_stops: Sequence[Ints]
+) -> tuple[Ints, Ints, Ints, Times, Ints]:
     """Return the first fields of `kernels.Locations`; call paths of buffer flushes are not known yet."""
     number_start, number = facts.call_paths.whole.numbers_of(locations)
     flush_start = np.append(0, np.cumsum([of.size for of in flush_stops], dtype=np.int64))
@@ -341,7 +334,7 @@ def _numbers_and_flushes(
     return number_start, tree_of.met[number], flush_start, stop_times, np.full(stop_times.size, -1, np.int64)
 
 
-def _flush_paths(facts: Facts, walked: WalkedEvents, tree_of: _CallTree) -> NDArray[np.int64]:
+def _flush_paths(facts: Facts, walked: WalkedEvents, tree_of: _CallTree) -> Ints:
     """Return the call paths of the buffer flushes among some events, in the order in which they are met; (n,) int64."""
     at_flush = np.flatnonzero(walked.kind == K.BUFFER_FLUSH)
     tree, n = facts.call_paths.whole, len(facts.regions)

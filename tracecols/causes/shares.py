@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.points import Times
 from tracecols.enhance.dataflow.grouping import Segments as Groups
 from tracecols.kernels import causes as kernels
+from tracecols.vectors import Ints
 
 
-def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDArray[np.int64]) -> NDArray[np.int64]:
+def divide_ticks(amount: Ints, end: Ints, weight: Ints) -> Ints:
     """Divide non-negative integer amounts in proportion to weights; (n_weights,). The weights of an amount, at least
     one, end before `end`."""
     size = np.diff(end, prepend=0)
@@ -20,6 +20,6 @@ def divide_ticks(amount: NDArray[np.int64], end: NDArray[np.int64], weight: NDAr
     return share
 
 
-def add_up(group: NDArray[np.int64], value: Times, n: int) -> Times:
+def add_up(group: Ints, value: Times, n: int) -> Times:
     """Add up values by group, in their order."""
     return Groups(group, n).sum(value) if value.dtype == np.int64 else np.bincount(group, value, n)

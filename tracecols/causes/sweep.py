@@ -32,6 +32,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
+from tracecols.vectors import Ints
 from tracecols.work.ahead import expect_near, in_order, some_of, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, blocks
@@ -43,7 +44,7 @@ N_P2P_KINDS = 2
 ROOM = 1 << 12
 """Initial number of items in lists of amounts, at least."""
 
-Rows = slice | NDArray[np.int64]
+Rows = slice | Ints
 """A selection of rows."""
 
 
@@ -61,7 +62,7 @@ class Amounts(NamedTuple):
         row = np.flatnonzero(amounts)
         return cls(row.astype(number_type(int(row[-1]) + 1 if row.size else 0)), amounts[row])
 
-    def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[NDArray[np.int64], Times]:
+    def positive_of(self, kind: NDArray[np.int8], k: int) -> tuple[Ints, Times]:
         """Return the rows of one kind whose amounts are positive, and these amounts."""
         chosen = (kind[self.row] == k) & (self.amount > 0)
         return self.row[chosen].astype(np.int64), self.amount[chosen]
@@ -418,9 +419,9 @@ class _Sums:
 class Path(NamedTuple):
     """The critical path."""
 
-    since: NDArray[np.int64]
+    since: Ints
     """(n,): point from which on a location is on the path; -1 for the beginning of the location."""
-    until: NDArray[np.int64]
+    until: Ints
     """(n,): point of the same location until which it is on the path."""
     begin_time: Times
     end_time: Times
@@ -487,7 +488,7 @@ def _stops(
     of_team = pairs.cause[:0]
     if THREADS_MEET[points.kind].any():
 
-        def team_of(here: slice) -> NDArray[np.int64]:
+        def team_of(here: slice) -> Ints:
             return np.where(THREADS_MEET[points.kind[here]], points.rows("set", here.start, here.stop), -1)
 
         of_team = large.computed(len(points), of_team.dtype, team_of)
@@ -556,7 +557,7 @@ def _resumes(
 
 def list_stops(
     facts: Facts, quirks: Quirks, points: KeptTable, pairs: CompoundTable, index: PointIndex
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Times]:
+) -> tuple[Ints, Ints, Times]:
     """Return the points at which a single critical path may go on elsewhere, the points at which it then does, and the
     times."""
     found, origin = np.empty((2, len(points)), np.int64)

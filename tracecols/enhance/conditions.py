@@ -13,12 +13,11 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, pair_nested, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number, pair_nested, positions
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
@@ -30,6 +29,7 @@ from tracecols.enhance.threads.locks import lock_order
 from tracecols.schema import EventKind
 from tracecols.schema.clocks import CLOCK_VIOLATIONS, CONDITIONS
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints, Mask
 
 MESSAGE, COLLECTIVE, START, FORK, JOIN, THREAD_BARRIER, LOCK, CREATED = range(len(CONDITIONS))
 
@@ -136,10 +136,10 @@ def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill) -> C
 class Dependence(NamedTuple):
     """Dependences between the members of collective operations in which all members take part."""
 
-    gives: NDArray[np.bool_]
-    takes: NDArray[np.bool_]
+    gives: Mask
+    takes: Mask
     """`gives` and `takes`: (n_members,), whether others depend on its data or arrival; whether it depends on others."""
-    is_prefix: NDArray[np.bool_]
+    is_prefix: Mask
     """(n_members,): whether only members of higher ranks depend on it (Scan, Exscan)."""
     latest: Rows
     """(n_members,) int64: the last to begin of all members that a member depends on, possibly itself; -1 if it depends
@@ -155,7 +155,7 @@ class Dependence(NamedTuple):
         whole = (c.n_members >= c.size) & (c.size > 1)
         op = np.where(whole, c.op, -1)[m.collective]
 
-        def among(names_of: tuple[str, ...]) -> NDArray[np.bool_]:
+        def among(names_of: tuple[str, ...]) -> Mask:
             return np.isin(op, [COLLECTIVE_OPS.index(n) for n in names_of])
 
         prefixes = SCAN if facts.store.orders_ranks else ()
@@ -177,7 +177,7 @@ class Dependence(NamedTuple):
         return cls(gives | (prefix & (m.sent > 0)), takes | prefix, prefix, latest)
 
 
-def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: NDArray[np.bool_], row: Rows) -> Rows:
+def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: Mask, row: Rows) -> Rows:
     """Find for each element the element of its group that begins last among the senders of lower ranks; its row, or
     -1."""
     n = row.size
@@ -245,7 +245,7 @@ def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> C
 @step(WITHIN, "thread_conditions")
 def thread_conditions(
     facts: Facts,
-    members: NDArray[np.int64],
+    members: Ints,
     team_instances: Teams,
     teams: CompoundTable,
     constructs: CompoundTable,
@@ -354,9 +354,7 @@ def find_clock_violations(
     keys, of = np.unique(forth, return_inverse=True)
     slack = np.full(keys.size, NO_BOUND)
     np.minimum.at(slack, of, p.slack)
-    at = np.minimum(np.searchsorted(keys, back), max(keys.size - 1, 0))
-    at_least = -slack[of]
-    at_most = np.where(keys[at] == back, slack[at], NO_BOUND) if keys.size else slack
+    at_least, at_most = -slack[of], pick(slack, lookup(keys, back), NO_BOUND)
     mends = at_least <= at_most
     offset = np.where(mends, at_least, at_most + (at_least - np.minimum(at_most, at_least) + 1) // 2)
     rows = np.flatnonzero(p.n_violations)

@@ -16,6 +16,7 @@ from tracecols.model.model import Model
 from tracecols.model.pointers import POINTERS, SlicePointers
 from tracecols.schema import EVENTS, compound
 from tracecols.store import Store
+from tracecols.vectors import Ints
 
 EVENT_COLUMNS: tuple[str, ...] = compound.EVENTS_WITH_POINTERS.names
 """All columns of events."""
@@ -110,9 +111,7 @@ def _fill_positions(
             result["pos"][at : at + len(span)] = positions[span.first + span.low : span.first + span.high]
 
 
-def _fill_pointers(
-    model: Model, spans: Sequence[EventSpan], starts: Sequence[int], result: dict[str, NDArray[np.int64]]
-) -> None:
+def _fill_pointers(model: Model, spans: Sequence[EventSpan], starts: Sequence[int], result: dict[str, Ints]) -> None:
     wanted: dict[int, list[tuple[EventSpan, int]]] = {}
     for span, at in zip(spans, starts, strict=False):
         wanted.setdefault(span.location, []).append((span, at))

@@ -42,6 +42,7 @@ from tracecols.given.quantities import counted
 from tracecols.model.tables import STEP_OF, STEPS, read_by
 from tracecols.schema.causes import IN_SECONDS
 from tracecols.store import Store
+from tracecols.vectors import Ints
 from tracecols.work.executors import Executor, Report, Threads, not_reported
 from tracecols.work.memory import Turns
 
@@ -97,7 +98,7 @@ class Model:
         self.executor: Executor = Threads(jobs) if executor is None else executor
         self.facts: Facts = given["facts"]
         self.scans: Sequence[LocationScan] = given["scans"]
-        self.members: NDArray[np.int64] = given["members"]
+        self.members: Ints = given["members"]
         self._values = dict(given)
         # models with other peculiarities; in such a model, the one it was made from and the names it does not share
         # with that
@@ -466,7 +467,7 @@ class ScanTask:
     """The task that scans the locations of a group of processes, given the number of the group."""
 
     definitions: Definitions
-    groups: tuple[NDArray[np.int64], ...]
+    groups: tuple[Ints, ...]
     """tuple of (n,) int64 array: locations of every group."""
     divider: Divider
     jobs: int
@@ -493,7 +494,7 @@ class ScanTask:
 class KeptScans(Sequence[LocationScan]):
     """The scans of all locations, which are kept by the number of their group and read on access."""
 
-    def __init__(self, spill: Spill, group: NDArray[np.int64]) -> None:
+    def __init__(self, spill: Spill, group: Ints) -> None:
         self._spill, self._group = spill, group
 
     def __len__(self) -> int:
@@ -540,7 +541,7 @@ def enhance(
     progress: Progress | None = None,
     periods: Periods | None = None,
     executor: Executor | None = None,
-    focus: NDArray[np.int64] | None = None,
+    focus: Ints | None = None,
 ) -> Model:
     """Scan all locations of a trace and merge their call trees; the model has the trace in one partition.
 

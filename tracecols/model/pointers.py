@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.scan.instances import LocationStacks, scan_location
 from tracecols.model.model import Model
+from tracecols.vectors import Ints
 
 POINTERS = ("enterptr", "exitptr", "sendptr", "lockptr", "forkptr", "cnodeptr", "cedgeptr", "call_path")
 
@@ -23,7 +23,7 @@ class SlicePointers:
 
     def __init__(self, model: Model, wanted: Collection[str] = POINTERS) -> None:
         self.model, self.wanted = model, [name for name in POINTERS if name in wanted]
-        self._joined: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        self._joined: dict[str, tuple[Ints, Ints]] = {}
         for name in self.wanted:
             if name in JOINED:
                 rows, targets = {
@@ -42,7 +42,7 @@ class SlicePointers:
         stacks = scan_location(model.facts, model.scans, model.team_instances, location)
         return LocationPointers(self, model.scans[location].first_row, stacks)
 
-    def joined(self, name: str, first: int, n: int) -> NDArray[np.int64]:
+    def joined(self, name: str, first: int, n: int) -> Ints:
         """Return a column that follows from a table, for `n` events from row `first` on; (n,) int64."""
         rows, targets = self._joined[name]
         low, high = np.searchsorted(rows, [first, first + n])
@@ -61,11 +61,11 @@ class LocationPointers:
     def __len__(self) -> int:
         return self.stacks.time.size
 
-    def columns(self, start: int, stop: int) -> dict[str, NDArray[np.int64]]:
+    def columns(self, start: int, stop: int) -> dict[str, Ints]:
         """Return the wanted columns of the events with start <= number in the location < stop, each (n,) int64; -1 is
         null."""
         rows, stacks, wanted = slice(start, stop), self.stacks, self._slice.wanted
-        result: dict[str, NDArray[np.int64]] = {}
+        result: dict[str, Ints] = {}
         for name in wanted:
             if name in JOINED:
                 result[name] = self._slice.joined(name, self.first + start, stop - start)

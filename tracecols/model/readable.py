@@ -32,6 +32,7 @@ from tracecols.once import once
 from tracecols.schema import Column, Table
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 NAMED = ("regions", "communicators", "windows", "parameter_definitions", "metric_members")
 """Definition tables whose rows are shown by their names."""
@@ -81,7 +82,7 @@ def n_readable(table: Table) -> int:
     return sum(len(readable_names(table, c)) for c in table.columns)
 
 
-def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.api.extensions.ExtensionArray:
+def nullable(values: NDArray[Any], mask: Mask) -> pd.api.extensions.ExtensionArray:
     """Return whole numbers that may be null as a pandas array (`Int64` and the like)."""
     return pd.arrays.IntegerArray(np.ascontiguousarray(values), np.asarray(mask, bool))
 
@@ -125,7 +126,7 @@ class Readable:
         return self.subdomains_named(np.append(self.subdomain_numbers, -1)[location])
 
     @property
-    def subdomain_numbers(self) -> NDArray[np.int64]:
+    def subdomain_numbers(self) -> Ints:
         """The subdomain of every location, -1 for null; (n_locations,) int64."""
         return np.full(self.rank.size, -1) if self.subdomains is None else self.subdomains.of
 
@@ -155,7 +156,7 @@ class Readable:
         """Number in its process of every location; (n_locations,) int32."""
         return to_numpy(self.store.definitions["locations"].column("thread")).astype(np.int32)
 
-    def seconds(self, readings: NDArray[np.int64]) -> NDArray[np.float64]:
+    def seconds(self, readings: Ints) -> NDArray[np.float64]:
         """Convert clock readings to seconds since the start of the recording; null (-1) becomes nan."""
         clock = self.store.manifest["clock"]
         result = (readings - int(clock["origin"])) / clock["resolution"]

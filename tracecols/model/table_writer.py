@@ -34,6 +34,7 @@ from tracecols.schema import EVENTS, Table
 from tracecols.store.arrow import ParquetWriter, arrow_schema, as_batch, open_file, to_numpy
 from tracecols.store.layout import part_name, write_manifest
 from tracecols.store.outputs import folder_output
+from tracecols.vectors import Ints
 from tracecols.work.ahead import let_go
 from tracecols.work.heap import give_back
 from tracecols.work.large import zeros_in_file
@@ -77,14 +78,14 @@ class Parts:
         self.n += batch.num_rows
         self._n_here += batch.num_rows
 
-    def write_rows(self, column: Callable[[str], NDArray[Any]], n: int, order: NDArray[np.int64] | None = None) -> None:
+    def write_rows(self, column: Callable[[str], NDArray[Any]], n: int, order: Ints | None = None) -> None:
         """Write the `n` rows of columns in the given order, block by block."""
         for start in range(0, n, ROWS):
             stop = min(start + ROWS, n)
             self.write(partial(_taken, column, slice(start, stop) if order is None else order[start:stop]))
 
 
-def _taken(column: Callable[[str], NDArray[Any]], rows: slice | NDArray[np.int64], name: str) -> NDArray[Any]:
+def _taken(column: Callable[[str], NDArray[Any]], rows: slice | Ints, name: str) -> NDArray[Any]:
     return column(name)[rows]
 
 
@@ -156,7 +157,7 @@ class SliceWriter:
                     columns["pos"] = self._positions(found.first + start, stop - start)
                     parts.write(columns.__getitem__)
 
-    def _positions(self, first: int, n: int) -> NDArray[np.int64]:
+    def _positions(self, first: int, n: int) -> Ints:
         assert self.positions is not None
         dtype = np.dtype(self.dtype)
         return np.fromfile(self.positions, dtype, n, offset=first * dtype.itemsize).astype(np.int64, copy=False)
@@ -177,7 +178,7 @@ def made_of(view: Model, spec: TableSpec) -> Iterator[CompoundTable]:
         yield step.function(*(np.array([location]) if name == "members" else view.get(name) for name, _ in step.reads))
 
 
-def in_order(spec: TableSpec, table: Columns) -> NDArray[np.int64] | None:
+def in_order(spec: TableSpec, table: Columns) -> Ints | None:
     """Return the permutation that sorts the rows of a slice; None if they are sorted."""
     keys = [table[name] for name in spec.order]
     if not keys:
@@ -226,8 +227,8 @@ class Slice:
 
 
 def merge_slices(
-    spec: TableSpec, paths: Sequence[Path], folder: Path, numbers: Mapping[str, Sequence[NDArray[np.int64]]]
-) -> list[NDArray[np.int64]]:
+    spec: TableSpec, paths: Sequence[Path], folder: Path, numbers: Mapping[str, Sequence[Ints]]
+) -> list[Ints]:
     """Merge the rows of all slices, as `leave_slice` wrote them, range by range, in the memory of one range.
 
     `numbers` holds, for each table that this one refers to, by slice the number of each row in the whole table. Returns
@@ -270,8 +271,8 @@ def _merged_column(
     spec: TableSpec,
     found: Sequence[Slice],
     spans: Sequence[tuple[int, int, int]],
-    order: NDArray[np.int64],
-    numbers: Mapping[str, Sequence[NDArray[np.int64]]],
+    order: Ints,
+    numbers: Mapping[str, Sequence[Ints]],
     name: str,
 ) -> Any:
     """Return a column of some rows of several slices in their order, with references to rows of a slice converted to
@@ -373,7 +374,7 @@ def write_tables(
 
 def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str], building: Path) -> None:
     """Merge the files of slices, and write the tables of the whole trace; every table then has a file."""
-    numbers: dict[str, list[NDArray[np.int64]]] = {}
+    numbers: dict[str, list[Ints]] = {}
     for name in wanted:
         spec, schema = TABLES.get(name), schema_of(name)
         if name == "call_paths":

@@ -9,7 +9,6 @@ from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes import (
     charges,
@@ -38,6 +37,7 @@ from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.threads import constructs, created, locks, ordered
 from tracecols.kernels.actions import PUSH
 from tracecols.schema import KINDS, EventKind, Table, causes, clocks, compound
+from tracecols.vectors import Mask
 
 STEPS = collect(
     (
@@ -129,7 +129,7 @@ class TableSpec:
         return {c.name: c.target for c in self.schema.columns if c.target in STEP_OF}
 
 
-def _kinds(mask: NDArray[np.bool_]) -> frozenset[int]:
+def _kinds(mask: Mask) -> frozenset[int]:
     return frozenset(np.flatnonzero(mask).tolist())
 
 

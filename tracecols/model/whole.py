@@ -13,8 +13,9 @@ from tracecols.enhance.dataflow.steps import STAGES
 from tracecols.model.model import Model
 from tracecols.model.table_writer import in_order, with_referred
 from tracecols.model.tables import TABLES, TableSpec
+from tracecols.vectors import Ints
 
-Numbers = dict[str, list[NDArray[np.int64]]]
+Numbers = dict[str, list[Ints]]
 """By table: for each slice, the number of each of its rows in the whole table."""
 
 
@@ -51,13 +52,13 @@ def _kept(spec: TableSpec, table: CompoundTable, *, every: bool) -> Columns:
     return Columns(len(table), {n: table.declared(n) if n in is_declared else table[n] for n in names})
 
 
-def _order(spec: TableSpec, parts: Sequence[Columns]) -> NDArray[np.int64] | None:
+def _order(spec: TableSpec, parts: Sequence[Columns]) -> Ints | None:
     """Return the permutation that sorts the rows of all slices into the whole table; None if they are sorted."""
     keys = {name: np.concatenate([part[name] for part in parts]) for name in spec.order}
     return in_order(spec, Columns(sum(map(len, parts)), keys))
 
 
-def _numbers(parts: Sequence[Columns], order: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
+def _numbers(parts: Sequence[Columns], order: Ints | None) -> list[Ints]:
     """Return the number of each row of each slice in the whole table."""
     number = np.arange(sum(map(len, parts)))
     if order is not None:

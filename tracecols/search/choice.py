@@ -25,6 +25,7 @@ from tracecols.patterns.registry import CONVENTIONS, find_declared, properties
 from tracecols.severity.axes import PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.periods import PeriodCells
+from tracecols.vectors import Mask
 
 OfCells = TypeVar("OfCells", Cells, PeriodCells)
 
@@ -83,13 +84,13 @@ class Choice:
         """Whether all call paths and locations are chosen."""
         return self.within is None and self.locations is None
 
-    def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.bool_]:
+    def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> Mask:
         """Select what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
         call_paths, locations = np.append(self._call_paths(model), False), self._locations(model)
-        result: NDArray[np.bool_] = call_paths[call_path] & locations[location]
+        result: Mask = call_paths[call_path] & locations[location]
         return result
 
-    def _call_paths(self, model: Model) -> NDArray[np.bool_]:
+    def _call_paths(self, model: Model) -> Mask:
         tree = model.call_paths.whole
         if self.within is None:
             return np.ones(len(tree), bool)
@@ -99,7 +100,7 @@ class Choice:
             raise no_region(self.within, names[tree.region].tolist())
         return with_descendants(heads, tree.end)
 
-    def _locations(self, model: Model) -> NDArray[np.bool_]:
+    def _locations(self, model: Model) -> Mask:
         if self.locations is None:
             return np.ones(model.n_locations, bool)
         mask = np.zeros(model.n_locations, bool)

@@ -21,6 +21,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, declared_for, with_topologies
 from tracecols.search.search import Result, Search, SliceSearch, inherited, times_of
 from tracecols.severity.axes import PropertyAxis
+from tracecols.vectors import Ints
 
 
 def _search_for(
@@ -47,7 +48,7 @@ def find_matches(
     patterns: Iterable[Family] = (),
     choice: Choice = EVERYTHING,
     topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]] = (),
-) -> tuple[Table, NDArray[np.int64], dict[str, NDArray[Any]]]:
+) -> tuple[Table, Ints, dict[str, NDArray[Any]]]:
     """Find every instance of a pattern: a property, by id or title, that is matched on a compound table.
 
     Returns the declaration of the columns; rows of the compound table; and `severity` (ticks, occurrences or bytes),
@@ -128,7 +129,7 @@ def over_matches(
 
 def find_timed(
     model: Model, ids: Iterable[str], conventions: str = DEFAULT
-) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
+) -> Iterator[tuple[Property, Matches, tuple[Ints, Ints], Causes | None]]:
     """Find the matches of several patterns, with their times (`times_of`) and causes (`causes_of`), in the order of the
     ids as far as they are on tables of the same stage; those that cannot exist in the trace are skipped."""
     search, chosen = _search_for_all(model, ids, conventions)
@@ -152,7 +153,7 @@ def _stages_of(chosen: Iterable[Property]) -> list[str]:
 
 def _timed_in(
     search: SliceSearch, chosen: Iterable[Property], of_slice: Model, stage: str
-) -> Iterator[tuple[Property, Matches, tuple[NDArray[np.int64], NDArray[np.int64]], Causes | None]]:
+) -> Iterator[tuple[Property, Matches, tuple[Ints, Ints], Causes | None]]:
     """Find the matches of several patterns on the tables of a stage of a slice, with their times and causes."""
     matches = search.matches(of_slice, stage)
     for p in chosen:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import PIECE_CALLS, PIECE_LEFT_OUT
 from tracecols.enhance.definitions.regions import COPY, LAUNCH
@@ -15,6 +14,7 @@ from tracecols.patterns.base import Findings
 from tracecols.patterns.mpi import mpi
 from tracecols.patterns.profile import displaced_call_paths, idle_cells, idle_cells_by_tree, overbooked_threads
 from tracecols.schema import not_analysed
+from tracecols.vectors import Mask
 
 
 def counts_by_location(model: Model) -> dict[str, int]:
@@ -36,7 +36,7 @@ NO_STREAMS = "calls that launch kernels or copy, and no streams of devices: what
 """Note of traces in which only hosts are recorded."""
 
 
-def visits_of(model: Model, regions: NDArray[np.bool_]) -> int:
+def visits_of(model: Model, regions: Mask) -> int:
     """Count how often regions are entered."""
     m = model.profile
     return int(m.visits[regions[model.call_paths.region][m.call_path]].sum())

@@ -12,7 +12,6 @@ from operator import add, sub
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.points import ticks_per_unit
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -31,6 +30,7 @@ from tracecols.schema.properties import DEVICE_TIME, IMBALANCE, VISITS
 from tracecols.search.choice import trees_of, without
 from tracecols.search.notes import counts_of
 from tracecols.severity.cells import Cells
+from tracecols.vectors import Ints, Mask
 
 Result = TypeVar("Result")
 
@@ -152,9 +152,7 @@ class SliceSearch:
         return dict(of_slice.get(name).counts) if computes else {}
 
 
-def region_mask(
-    p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, NDArray[np.bool_]]
-) -> NDArray[np.bool_]:
+def region_mask(p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, Mask]) -> Mask:
     """Return a mask of the regions that a property can be charged to by its own rule and those above; `masks` caches
     the masks by property id."""
     if p.id not in masks:
@@ -254,7 +252,7 @@ class Search:
     ) -> None:
         self.model, self.declared, self.nested = model, declared, conventions.nested
         self.by_id = {p.id: p for p in declared}
-        self._masks: dict[str, NDArray[np.bool_]] = {}
+        self._masks: dict[str, Mask] = {}
         self.cells: dict[str, Cells] = {}
         self.findings = Findings(model, conventions, TeamTimes.none(), declared, self.cells)
         self.device_times = DeviceTimes.none(model)
@@ -339,7 +337,7 @@ class Search:
         self.cells |= {name: of if len(of) else Cells.empty() for name, of in added.items()}
         return self._all_cells(), dict(counts)
 
-    def largest(self, p: Property, cells: Cells) -> NDArray[np.int64]:
+    def largest(self, p: Property, cells: Cells) -> Ints:
         """Search once more for the largest match of a pattern in each of some cells of the whole time; (n_cells,)
         int64."""
         labels, search, name = self.model.call_paths, self.of_slices, p.id
@@ -436,9 +434,7 @@ def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Patter
     return p.pattern
 
 
-def times_of(
-    p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def times_of(p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches) -> tuple[Ints, Ints]:
     """Return when matches begin and end, in ticks; -1 if the property does not declare it."""
     timed = inherited(p, by_id, _is_timed)
     is_time = p.unit == "sec"

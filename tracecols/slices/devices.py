@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import CALLSITE, Locations
 from tracecols.enhance.definitions.regions import COPY, LAUNCH, Regions
@@ -16,6 +15,7 @@ from tracecols.enhance.devices.spans import NEVER
 from tracecols.schema import EventKind as K
 from tracecols.slices.plan import BATCH, COPY_ENDS, LocationSlice
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 
 def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
@@ -42,15 +42,13 @@ def pending_work(store: Store, slices: Sequence[LocationSlice]) -> str:
     return str(pending)
 
 
-def _counted(*columns: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], int]]:
+def _counted(*columns: Ints) -> Iterator[tuple[tuple[int, ...], int]]:
     """Yield the distinct rows of some columns, and the number of times each occurs."""
     rows, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
     yield from zip(map(tuple, rows.T.tolist()), counts.tolist(), strict=True)
 
 
-def _events(
-    store: Store, location: int, stop: int, kinds: tuple[int, ...], wanted: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], ...]:
+def _events(store: Store, location: int, stop: int, kinds: tuple[int, ...], wanted: Mask) -> tuple[Ints, ...]:
     """Return number, kind and region of the events of some kinds and regions before some event."""
     parts = [np.zeros((3, 0), np.int64)]
     for base in range(0, stop, BATCH):
@@ -60,9 +58,7 @@ def _events(
     return tuple(np.concatenate(parts, axis=1))
 
 
-def _calls(
-    store: Store, locations: Locations, wanted: NDArray[np.bool_], location: int, stop: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _calls(store: Store, locations: Locations, wanted: Mask, location: int, stop: int) -> tuple[Ints, Ints]:
     """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 if not
     recorded."""
     row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
@@ -87,7 +83,7 @@ def _calls(
     return stream, _call_sites(store, location, enter, leave)
 
 
-def _call_sites(store: Store, location: int, enter: NDArray[np.int64], leave: NDArray[np.int64]) -> NDArray[np.int64]:
+def _call_sites(store: Store, location: int, enter: Ints, leave: Ints) -> Ints:
     """Return the call site of every call or kernel, given by its events; (n,) int64, -1 if not recorded."""
     site = np.full(enter.size, -1, np.int64)
     names = store.names("parameter_definitions")
@@ -102,7 +98,7 @@ def _call_sites(store: Store, location: int, enter: NDArray[np.int64], leave: ND
     return site
 
 
-def _work(store: Store, regions: Regions, location: int, stop: int) -> dict[str, NDArray[np.int64]]:
+def _work(store: Store, regions: Regions, location: int, stop: int) -> dict[str, Ints]:
     """Return the call sites of the kernels and copies of a stream that are over before some event; -1 if not
     recorded."""
     runs = np.append(regions.role != "artificial", False)

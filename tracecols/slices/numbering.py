@@ -18,14 +18,23 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Columns as Arrays
 from tracecols.distinct import distinct, ends_run, starts_run
 from tracecols.enhance.dataflow.columns import Column, Columns, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_nested, ranges
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    mask_of,
+    number,
+    occurrence,
+    pair_nested,
+    pairs_of,
+    ranges,
+)
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.mpi import collectives, nonblocking
-from tracecols.enhance.mpi.file_operations import are_collective, pair_operations
+from tracecols.enhance.mpi.file_operations import ENDS, are_collective
 from tracecols.enhance.mpi.messages import SENDS, PointToPoint, pair_events, posted_receives
 from tracecols.enhance.mpi.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
 from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
@@ -33,11 +42,11 @@ from tracecols.enhance.threads.created import times_of
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 BATCH = 1 << 20
 """Number of events, or rows of side tables, that are processed at once; more only for a single process."""
 
-Ints = NDArray[np.int64]
 
 REQUESTS = mask_of((K.MPI_IRECV_REQUEST, K.MPI_IMRECV_REQUEST))
 TABLES = ("p2p", "collectives", "rma", "io")
@@ -69,11 +78,11 @@ class SliceBounds:
     time: int
     """Ticks at which events are repeated."""
 
-    def holds(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+    def holds(self, location: Ints, row: Ints) -> Mask:
         """Return a mask of the events that the slice holds; (n,) bool."""
         return (row >= self.low[location]) & (row < self.high[location])
 
-    def precedes(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+    def precedes(self, location: Ints, row: Ints) -> Mask:
         """Return a mask of the events before the slice; (n,) bool."""
         return row < self.low[location]
 
@@ -121,7 +130,7 @@ class Operations:
     """(n,) int64: their numbers in the whole trace; negative for those that are not counted there."""
     position: Ints
     """(n,) int64: their numbers in the slice; -1 for operations that it lacks."""
-    is_before: NDArray[np.bool_]
+    is_before: Mask
     """(n,): whether they are over before the slice."""
     held: Ints
     """(n_held,) int64: those that are in the slice, in the order in which it counts them."""
@@ -235,7 +244,7 @@ class Lacking:
         at = np.repeat(head[of], size)
         self._columns = [*(c[at] for c in channels), ranges(low, size)]
 
-    def among(self, channel: tuple[Ints, ...], numbers: Ints) -> NDArray[np.bool_]:
+    def among(self, channel: tuple[Ints, ...], numbers: Ints) -> Mask:
         """Return a mask of the operations of a slice that lack participants, given their channels and numbers; (n,)
         bool."""
         n = numbers.size
@@ -259,7 +268,7 @@ class HoldingCalls(NamedTuple):
         return HoldingCalls(self.enter[at], self.exit[at], self.region[at])
 
 
-def calls_at(store: Store, location: int, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+def calls_at(store: Store, location: int, row: Ints, wanted: Mask) -> HoldingCalls:
     """Find the calls that enclose events of a location, if they are the last `wanted` calls entered before them.
     `wanted` is a mask of regions, its last element for none."""
     rows, kinds, regions = [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)], [np.zeros(0, np.int32)]
@@ -384,8 +393,8 @@ class OperationCounter:
         begun: Events,
         done: Events,
         *,
-        counts: NDArray[np.bool_] | None = None,
-        holds: NDArray[np.bool_] | None = None,
+        counts: Mask | None = None,
+        holds: Mask | None = None,
         by_time: bool = True,
         rows: tuple[Ints, ...] = (),
     ) -> Operations:
@@ -467,7 +476,7 @@ class OperationCounter:
             if to in self._chosen:
                 self.repeated[to].append(Repeated(*event))
 
-    def _calls_at(self, location: Ints, row: Ints, wanted: NDArray[np.bool_]) -> HoldingCalls:
+    def _calls_at(self, location: Ints, row: Ints, wanted: Mask) -> HoldingCalls:
         """Find the calls of some regions that enclose some events (`calls_at`)."""
         enter, leave = np.full((2, row.size), -1, np.int64)
         region = np.full(row.size, -1, np.int32)
@@ -526,7 +535,7 @@ class OperationCounter:
             rows=(e.row[r], e.row[post], e.row[matching]),
         )
 
-    def _matters(self, location: Ints, row: Ints) -> NDArray[np.bool_]:
+    def _matters(self, location: Ints, row: Ints) -> Mask:
         """Return a mask of the messages that those of the slice depend on, given the events that determine the order of
         counting.
 
@@ -586,7 +595,8 @@ class OperationCounter:
         mine, location, row = mine[order], location[order], row[order]
         process = self._process[location]
         kind = side["kind"][mine]
-        start, done = nonblocking.pair_requests(kind, side["request"][mine], process.astype(np.int32))
+        starts = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+        start, done = pairs_of(combine(process, side["request"][mine]), starts, ~starts)
         bounds = self._bounds
         opened = bounds.precedes(location[start], row[start]) & ~bounds.precedes(location[done], row[done])
         first = start[opened]
@@ -674,7 +684,7 @@ class OperationCounter:
         calls = self._calls_at(at, row, self._is_file)
         # operations that are underway: their bytes are recorded where they end
         bounds = self._bounds
-        begin, end = pair_operations(kind, combine(at, handle, matching))
+        begin, end = pairs_of(combine(at, handle, matching), kind == K.IO_OPERATION_BEGIN, ENDS[kind])
         underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]
         self._repeat(at[underway], at[underway], row[underway], kind[underway], calls.take(underway))
         holds = bounds.holds(at, row)

@@ -51,6 +51,7 @@ from tracecols.schema import EventKind
 from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import side_by_side
 
 BATCH = 1 << 20
@@ -129,7 +130,7 @@ class LocationSlice:
     before: list[AddedEvent] = field(default_factory=list)
     after: list[AddedEvent] = field(default_factory=list)
     """`before` and `after`: events that are added before and after them."""
-    dropped: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    dropped: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,): events of this range that are left out, ascending, counting from the location's first."""
     n_calls: int = 0
     """Number of calls in which a thread may wait that are open at the start or the end."""
@@ -149,7 +150,7 @@ class Stacks:
         self._items = arrays.linked(cuts.Items, 64)
         self._base, self._batch = -1, Columns()
 
-    def walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
+    def walk(self, store: Store, location: int, start: int, stop: int, slots: Ints) -> None:
         """Advance from event `start` to just before event `stop`."""
         while start < stop:
             base = start - start % BATCH
@@ -161,7 +162,7 @@ class Stacks:
             self._walk(store, location, start, end, slots)
             start = end
 
-    def _walk(self, store: Store, location: int, start: int, stop: int, slots: NDArray[np.int64]) -> None:
+    def _walk(self, store: Store, location: int, start: int, stop: int, slots: Ints) -> None:
         """Advance within the batch that was read."""
         kind, region = (self._batch[c][: stop - self._base] for c in ("kind", "region"))
         at = start - self._base
@@ -229,7 +230,7 @@ class TeamVisits:
     """
 
     def __init__(
-        self, location: int, process: int, row: NDArray[np.int64], kind: NDArray[np.uint8], team: NDArray[np.int32]
+        self, location: int, process: int, row: Ints, kind: NDArray[np.uint8], team: NDArray[np.int32]
     ) -> None:
         self._location, self._row, self._kind = location, row, kind
         n, n_forks = (int(np.count_nonzero(MEANING.take(kind) == what)) for what in (teams.BEGINS, teams.FORKS))
@@ -273,17 +274,17 @@ class TeamVisits:
 class TeamInstances(NamedTuple):
     """Team instances; (n,) int64 each, as the columns of `TeamVisits`."""
 
-    team: NDArray[np.int64]
-    turn: NDArray[np.int64]
+    team: Ints
+    turn: Ints
 
 
 class TeamsAtBorder(NamedTuple):
     """The team visits of a location, counted at an end of the time range."""
 
-    team: NDArray[np.int64]
+    team: Ints
     """(n,): teams that it visits."""
-    begun: NDArray[np.int64]
-    n: NDArray[np.int64]
+    begun: Ints
+    n: Ints
     """`begun` and `n`: (n,), number of visits in each team that begin before this end of the range, and of all
     visits."""
     opened: TeamInstances
@@ -326,15 +327,13 @@ class EndedConstructs(NamedTuple):
 
     n: int = 0
     """Number of these constructs."""
-    enter: NDArray[np.int64] = np.zeros(0, np.int64)
+    enter: Ints = np.zeros(0, np.int64)
     """Rows of the last ENTERs, `MOST_AHEAD` + 1 at most, including that of a construct that has not ended."""
-    exit: NDArray[np.int64] = np.zeros(0, np.int64)
+    exit: Ints = np.zeros(0, np.int64)
     region: NDArray[np.int32] = np.zeros(0, np.int32)
     """`exit` and `region`: (n_last,), rows of the last EXITs, `MOST_AHEAD` at most, and their regions."""
 
-    def with_more(
-        self, enter: NDArray[np.int64], exit_: NDArray[np.int64], region: NDArray[np.int32]
-    ) -> EndedConstructs:
+    def with_more(self, enter: Ints, exit_: Ints, region: NDArray[np.int32]) -> EndedConstructs:
         """Return these constructs with those of later events appended."""
         return EndedConstructs(
             self.n + exit_.size,
@@ -483,7 +482,7 @@ class SlicePlanner:
                 return found
         return []
 
-    def _first_enter(self, location: int, start: int, stop: int, wanted: NDArray[np.bool_]) -> list[AddedEvent]:
+    def _first_enter(self, location: int, start: int, stop: int, wanted: Mask) -> list[AddedEvent]:
         """Return the first ENTER of a wanted region among some events, and an EXIT made from it; nothing if there is
         none."""
         size = 64

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Clock, Columns, Report
 from tracecols.converters.sides import ranges
@@ -30,6 +29,7 @@ from tracecols.slices.plan import AddedEvent, LocationSlice, plan_slices
 from tracecols.store import Store
 from tracecols.store.checks import wrong_sides
 from tracecols.store.layout import is_made_here
+from tracecols.vectors import Ints
 from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 20
@@ -123,7 +123,7 @@ class SideReader:
         return {c: np.concatenate([p[c] for p in found_rows]) for c in found_rows[0]}
 
 
-def side_rows(store: Store, table: str, location: int, rows: NDArray[np.int64]) -> Columns | None:
+def side_rows(store: Store, table: str, location: int, rows: Ints) -> Columns | None:
     """Return the rows of a side table that belong to some events of a location, ascending and counting from its first;
     None if there are none."""
     found_rows = []

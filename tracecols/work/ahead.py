@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.vectors import Ints
+
 EVERY = 64
 """One of this many rows is sampled to find what will be read: if the samples are far apart, little else is near
 them."""
@@ -107,7 +109,7 @@ def parts_near(rows: NDArray[np.signedinteger[Any]], size: int) -> list[tuple[in
     return parts_between(size * part, size * (part + 1), size)
 
 
-def parts_between(begin: NDArray[np.int64], end: NDArray[np.int64], size: int) -> list[tuple[int, int]]:
+def parts_between(begin: Ints, end: Ints, size: int) -> list[tuple[int, int]]:
     """Return first and stop of the parts of `size` rows that overlap some ranges of rows, with adjacent parts merged.
     The ranges begin in ascending order and are not empty."""
     first, stop = begin // size, np.maximum.accumulate((end - 1) // size + 1)

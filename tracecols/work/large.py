@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tracecols.kernels import arrays
+from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import read_at_random
 from tracecols.work.executors import side_by_side
 from tracecols.work.memory import Held, resident
@@ -232,9 +233,7 @@ class LargeArrays:
             n += part.size
         return found[:n]
 
-    def chosen(
-        self, n: int, is_chosen: Callable[[slice], NDArray[np.bool_]], dtype: DTypeLike = np.int64
-    ) -> NDArray[Any]:
+    def chosen(self, n: int, is_chosen: Callable[[slice], Mask], dtype: DTypeLike = np.int64) -> NDArray[Any]:
         """Return the chosen ones of n rows, ascending; `is_chosen(rows)` returns the mask of a slice of rows."""
 
         # one bit per row is held until the number of chosen rows is known
@@ -244,7 +243,7 @@ class LargeArrays:
 
         counts, bits = zip((0, np.zeros(0, np.uint8)), *side_by_side(self.jobs, bits_of, blocks(n)), strict=True)
 
-        def chosen_of(k: int) -> NDArray[np.int64]:
+        def chosen_of(k: int) -> Ints:
             return np.flatnonzero(np.unpackbits(bits[k]).view(bool)) + (k - 1) * BLOCK
 
         return self.joined(sum(counts), dtype, side_by_side(self.jobs, chosen_of, range(1, len(bits)), self.jobs))

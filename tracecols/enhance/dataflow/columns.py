@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.schema import Table
+from tracecols.vectors import Ints
 from tracecols.work.ahead import expect_near, some_of
 
 if TYPE_CHECKING:
@@ -48,10 +49,10 @@ class ColumnSource(Protocol):
     ) -> list[NDArray[Any]]:
         """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
 
-    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
         """Fill `arrays`, keyed by column name, with the rows of some ranges, ascending, one range after the other."""
 
-    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+    def search(self, name: str, values: Sequence[int]) -> Ints:
         """Find insertion positions of values in an ascending column; (n_values,) int64."""
 
 
@@ -115,12 +116,12 @@ class Columns:
         """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         return [pick(self[name], index, null) for name in names]
 
-    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
         """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         for name, values in arrays.items():
             values[:] = self[name].take(ranges(begin, end - begin))
 
-    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+    def search(self, name: str, values: Sequence[int]) -> Ints:
         """Find insertion positions of values in an ascending column; (n_values,) int64."""
         return np.searchsorted(self[name], values)
 
@@ -136,7 +137,7 @@ class Columns:
         """Return a column at the rows `index`; values at negative rows are undefined; (n_index,)."""
         return pick(self[name], index)
 
-    def take(self, index: NDArray[np.int64]) -> Columns:
+    def take(self, index: Ints) -> Columns:
         """Return the rows `index`, in that order; (n_index,)."""
         return Columns(index.size, {name: self[name].take(index) for name in self._columns})
 
@@ -242,7 +243,7 @@ class PiecedColumns:
                 values[here] = of_piece
         return found
 
-    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
         """Fill `arrays`, keyed by column name, with the rows of some ranges, ascending, one range after the other."""
         done = 0
         for piece, (start, stop) in zip(self._pieces, pairwise(self._start), strict=True):
@@ -261,9 +262,9 @@ class PiecedColumns:
             return self._pieces[k], self._start[k]
         return self, 0
 
-    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+    def search(self, name: str, values: Sequence[int]) -> Ints:
         """Find insertion positions of values in an ascending column; (n_values,) int64."""
-        found: NDArray[np.int64] = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
+        found: Ints = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
         return found
 
 

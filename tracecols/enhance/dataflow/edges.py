@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.grouping import number
 from tracecols.kernels import arrays, maxplus
+from tracecols.vectors import Ints, Mask
 
-Rows = NDArray[np.int64]
+Rows = Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Edges:
     """(n_all + 1,): first edge out of every node or hub; hubs are numbered from n_nodes on."""
     head: NDArray[np.int32]
     """(n,)"""
-    is_inferred: NDArray[np.bool_]
+    is_inferred: Mask
     """(n,): whether the dependence of the head on the tail was inferred, not recorded."""
     length: Rows
     """(n,) int64: bytes that are transferred along the edge."""
@@ -39,7 +40,7 @@ class Edges:
         """Tails of the edges; (n,) int32."""
         return np.repeat(np.arange(self.start.size - 1, dtype=np.int32), np.diff(self.start))
 
-    def where(self, mask: NDArray[np.bool_]) -> Edges:
+    def where(self, mask: Mask) -> Edges:
         """Return the edges that a mask selects."""
         start = np.append(0, np.cumsum(mask))[self.start].astype(np.int32)
         return replace(
@@ -82,7 +83,7 @@ class EdgeCollector:
             )
         )
 
-    def is_head(self) -> NDArray[np.bool_]:
+    def is_head(self) -> Mask:
         """Return a mask of the nodes and hubs that are heads of edges; (n_all,) bool."""
         result = np.zeros(self.n, bool)
         for e in self._found:
@@ -93,7 +94,7 @@ class EdgeCollector:
         """Add edges between the same nodes."""
         self._found.append(maxplus.FoundEdges(edges.tail, edges.head, edges.is_inferred, edges.length, edges.steps))
 
-    def take(self, other: EdgeCollector, node: Callable[[NDArray[np.int32]], NDArray[np.int64]] | None = None) -> None:
+    def take(self, other: EdgeCollector, node: Callable[[NDArray[np.int32]], Ints] | None = None) -> None:
         """Add the edges and hubs of another collector, which is emptied; `node` converts numbers of its nodes to
         numbers in this one, by default unchanged."""
         shift, n_nodes = self.n - other.n_nodes, other.n_nodes
@@ -145,8 +146,8 @@ class EdgeCollector:
         group: Rows,
         enter: Rows,
         leave: Rows,
-        from_some: NDArray[np.bool_],
-        to_some: NDArray[np.bool_],
+        from_some: Mask,
+        to_some: Mask,
         length: Rows | int = 0,
         steps: Rows | int = 0,
     ) -> None:
@@ -172,8 +173,8 @@ class EdgeCollector:
         enter: Rows,
         leave: Rows,
         sees: Rows,
-        sends: NDArray[np.bool_],
-        receives: NDArray[np.bool_],
+        sends: Mask,
+        receives: Mask,
         length: Rows | int,
         steps: Rows | int,
     ) -> None:

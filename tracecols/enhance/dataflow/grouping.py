@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import groups
+from tracecols.vectors import Ints, Mask
 
 
-def mask_of(kinds: Iterable[int]) -> NDArray[np.bool_]:
+def mask_of(kinds: Iterable[int]) -> Mask:
     """Return a mask of some event kinds, indexed by kind; (256,) bool."""
     mask = np.zeros(256, bool)
     mask[list(kinds)] = True
     return mask
 
 
-def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
+def combine(*keys: NDArray[Any]) -> Ints:
     """Combine integer columns into one int64 key; keys are equal if all columns are equal.
 
     Columns are packed as long as they fit into 62 bits; otherwise their values are numbered first.
@@ -49,21 +50,19 @@ def combine(*keys: NDArray[Any]) -> NDArray[np.int64]:
     return result
 
 
-def number(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number(key: Ints) -> tuple[Ints, Ints]:
     """Number distinct keys in order of first appearance; return each element's number and each key's first element."""
     return groups.number_groups(key)
 
 
-def number_ascending(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_ascending(key: Ints) -> tuple[Ints, Ints]:
     """Return the distinct keys in ascending order, and the position of each element's key; sorts distinct keys only."""
     group, first = groups.number_groups(key)
     order = np.argsort(key[first], kind="stable")
     return key[first[order]], positions(order)[group]
 
 
-def number_chronologically(
-    key: NDArray[np.int64], time: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def number_chronologically(key: Ints, time: Ints) -> tuple[Ints, Ints]:
     """Number groups by the earliest time of their elements, then by their first element; return the number of each
     element and the first element of each group."""
     group, first = groups.number_groups(key)
@@ -71,20 +70,20 @@ def number_chronologically(
     return positions(order)[group], first[order]
 
 
-def positions(order: NDArray[np.int64]) -> NDArray[np.int64]:
+def positions(order: Ints) -> Ints:
     """Return the inverse of a permutation such as `numpy.argsort` returns: the position of each element."""
     found = np.empty(order.size, np.int64)
     found[order] = np.arange(order.size)
     return found
 
 
-def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> Ints:
     """Return the integers of some ranges, one range after the other, given the first integer and the size of each."""
     end = np.cumsum(size)
     return np.arange(int(end[-1]) if end.size else 0) + np.repeat(first - (end - size), size)
 
 
-def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
+def bounded(sizes: Ints, most: int) -> list[slice]:
     """Divide elements into runs of neighbours of total size `most` at most; a larger element is a separate run."""
     found, start, filled = [], 0, 0
     for i, size in enumerate(sizes.tolist()):
@@ -95,8 +94,11 @@ def bounded(sizes: NDArray[np.int64], most: int) -> list[slice]:
     return [*found, slice(start, sizes.size)] if sizes.size else found
 
 
-def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ..."""
+def occurrence(key: Ints, order: Ints | None = None) -> Ints:
+    """Number the elements of each group in order: 0 for the first with its key, 1 for the second, ...; in the order of
+    a permutation if one is given."""
+    if order is not None:
+        return occurrence(key[order])[positions(order)]
     group, first = groups.number_groups(key)
     return groups.count_in_groups(group, first.size)
 
@@ -104,7 +106,7 @@ def occurrence(key: NDArray[np.int64]) -> NDArray[np.int64]:
 class Segments:
     """Reductions per group, 0 .. n_groups - 1; results for groups without elements are undefined."""
 
-    def __init__(self, group: NDArray[np.int64], n_groups: int) -> None:
+    def __init__(self, group: Ints, n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups
 
     def _reduce(self, values: NDArray[Any], how: int, start: int) -> NDArray[Any]:
@@ -120,20 +122,20 @@ class Segments:
         """Return the smallest value of each group."""
         return self._reduce(values, groups.MIN, np.iinfo(np.int64).max)
 
-    def sum(self, values: NDArray[Any]) -> NDArray[np.int64]:
+    def sum(self, values: NDArray[Any]) -> Ints:
         """Return the sum of each group, in int64."""
         return self._reduce(values.astype(np.int64, copy=False), groups.SUM, 0)
 
-    def any(self, values: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def any(self, values: Mask) -> Mask:
         """Return whether any value of each group is true."""
-        result: NDArray[np.bool_] = self.sum(values) > 0
+        result: Mask = self.sum(values) > 0
         return result
 
-    def first(self) -> NDArray[np.int64]:
+    def first(self) -> Ints:
         """Return the first element of each group."""
         return self.min(np.arange(self.group.size))
 
-    def count(self) -> NDArray[np.int64]:
+    def count(self) -> Ints:
         """Count the elements of each group."""
         return np.bincount(self.group, minlength=self.n_groups)
 
@@ -146,7 +148,7 @@ WIDEST = 1 << 62
 """Ascending keys are searched in blocks of numbers if their range is less than this."""
 
 
-def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+def lookup(keys: Ints, wanted: Ints) -> Ints:
     """Find each wanted key in `keys`; the position of the first equal key, or -1."""
     if keys.size and (keys[1:] >= keys[:-1]).all():
         if SPARSE * wanted.size >= keys.size and int(keys[-1]) - int(keys[0]) < WIDEST:
@@ -158,9 +160,7 @@ def lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int
     return np.where(at < keys.size, at, -1)
 
 
-def pair_nested(
-    is_open: NDArray[np.bool_], is_close: NDArray[np.bool_], of: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
+def pair_nested(is_open: Mask, is_close: Mask, of: Ints | None = None) -> Ints:
     """Pair brackets: return for each opening element its closing element, -1 if it is never closed.
 
     `of` is the sequence of each element, ascending, by default one for all; brackets are paired within a sequence.
@@ -169,14 +169,12 @@ def pair_nested(
     role = is_open.astype(np.int8)
     role[is_close] = 2
     group, first = groups.number_groups(depth if of is None else combine(of, depth))
-    partner: NDArray[np.int64] = groups.pair_neighbours(group, role, first.size)
+    partner: Ints = groups.pair_neighbours(group, role, first.size)
     partner[~is_open] = -1
     return partner
 
 
-def pair_with_previous(
-    key: NDArray[np.int64], is_first: NDArray[np.bool_], is_second: NDArray[np.bool_]
-) -> NDArray[np.int64]:
+def pair_with_previous(key: Ints, is_first: Mask, is_second: Mask) -> Ints:
     """Pair each second element with the first element that directly precedes it among those of the same key; -1 for
     elements without a partner, and for elements that are neither, which are skipped.
 
@@ -188,18 +186,22 @@ def pair_with_previous(
     return groups.pair_neighbours(group, role, first.size)
 
 
-def join_occurrences(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+def pairs_of(key: Ints, is_first: Mask, is_second: Mask) -> tuple[Ints, Ints]:
+    """Return the first and the second elements that `pair_with_previous` pairs, in the order of the first ones."""
+    partner = pair_with_previous(key, is_first, is_second)
+    first = np.flatnonzero(is_first & (partner >= 0))
+    return first, partner[first]
+
+
+def join_occurrences(left: Ints, right: Ints) -> Ints:
     """Find for the k-th element of each key on the right the k-th element with that key on the left; -1 if none."""
     group, first = groups.number_groups(np.concatenate([left, right]))
     return groups.join_in_order(group[: left.size], group[left.size :], first.size)
 
 
 def latest_before(
-    key: NDArray[np.signedinteger[Any]],
-    time: NDArray[np.int64],
-    wanted_key: NDArray[np.signedinteger[Any]],
-    wanted_time: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    key: NDArray[np.signedinteger[Any]], time: Ints, wanted_key: NDArray[np.signedinteger[Any]], wanted_time: Ints
+) -> Ints:
     """Find the last element of each wanted key with time <= the wanted time; its position, -1 if there is none.
 
     Among elements with the same time, the last one is found.
@@ -216,7 +218,7 @@ def latest_before(
     return found
 
 
-def latest(values: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
+def latest(values: Ints, group: Ints) -> Ints:
     """Return the last non-negative value up to each element in its group, -1 if none; groups are contiguous."""
     if not values.size:
         return values

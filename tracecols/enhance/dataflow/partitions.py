@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import bounded
+from tracecols.vectors import Ints
 
 PARTITION_ROWS = 1 << 18
 """Minimum size of a partition in call instances, attributed events and 1 / `EVENTS` of all events: four times as much
@@ -43,7 +44,7 @@ class Partition(NamedTuple):
 
     number: int
     """From 0."""
-    members: NDArray[np.int64]
+    members: Ints
     """(n,): locations of the processes."""
 
 
@@ -54,15 +55,15 @@ class Window:
     number: int
     partition: int
     """`number` and `partition`: number of the window, from 0, and of its partition."""
-    members: NDArray[np.int64]
+    members: Ints
     """(n,): locations."""
-    first: NDArray[np.int64] | None = None
-    stop: NDArray[np.int64] | None = None
+    first: Ints | None = None
+    stop: Ints | None = None
     """`first` and `stop`: (n, n_counted), numbers of rows of each location before the begin and before the end of the
     window (`enhance.scan.gaps`); None for a whole partition."""
-    numbers: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 7), np.int64))
+    numbers: Ints = field(default_factory=lambda: np.zeros((0, 7), np.int64))
     """(n, 7): the numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`)."""
-    around: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 4), np.int64))
+    around: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     """(n, 4): attributed events of each location: FORK and begin of the team that is open at the begin of the window,
     end and JOIN of the team that is open at its end; -1 none."""
 
@@ -104,7 +105,7 @@ class Division:
         return [window.number for window in self.windows if window.partition == partition]
 
     @cached_property
-    def of_process(self) -> NDArray[np.int64]:
+    def of_process(self) -> Ints:
         """Number of the partition of every process; (n_processes,) int64."""
         result = np.zeros(int(self.process.max(initial=-1)) + 1, np.int64)
         for partition in self.partitions:
@@ -117,7 +118,7 @@ def undivided(process: NDArray[np.int32]) -> Division:
     return Division((Partition(0, np.arange(process.size)),), process)
 
 
-def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1, memory: int | None = None) -> Division:
+def divide(process: NDArray[np.int32], sizes: Ints, slots: int = 1, memory: int | None = None) -> Division:
     """Divide a trace into partitions of about the same size; the locations of one process stay together.
 
     `sizes` are the call instances, attributed events and 1 / `EVENTS` of the events of every location; `slots` is the
@@ -138,7 +139,7 @@ def divide(process: NDArray[np.int32], sizes: NDArray[np.int64], slots: int = 1,
     return Division(tuple(Partition(i, m) for i, m in enumerate(division)), process)
 
 
-def whole_processes(sizes: NDArray[np.int64], process: NDArray[np.int32], most: int) -> list[NDArray[np.int64]]:
+def whole_processes(sizes: Ints, process: NDArray[np.int32], most: int) -> list[Ints]:
     """Divide locations into groups of whole processes, in the order of processes; the total size of a group is at most
     `most`, unless it is a single process."""
     by_process = np.argsort(process, kind="stable")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, pick, read_only
 from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.kernels import packing
+from tracecols.vectors import Ints
 from tracecols.work.ahead import expect, parts_between, parts_near, read_at_random, some_of
 from tracecols.work.cluster import cannot_write, load_or_make
 from tracecols.work.executors import Executor
@@ -219,12 +220,7 @@ class SpilledColumns:
         return [self._at(self.stored(name), row, null, mapped, parts) for name in names]
 
     def _at(
-        self,
-        column: StoredColumn,
-        row: NDArray[np.int64],
-        null: int,
-        mapped: NDArray[np.uint8],
-        parts: list[tuple[int, int]],
+        self, column: StoredColumn, row: Ints, null: int, mapped: NDArray[np.uint8], parts: list[tuple[int, int]]
     ) -> NDArray[Any]:
         stored, values = self._in(column, mapped), np.empty(row.size, column.dtype)
         if column.codes is None:
@@ -234,7 +230,7 @@ class SpilledColumns:
         packing.unpack_rows(stored, 0, column.codes, row, null, base, values)
         return values
 
-    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: NDArray[np.int64], end: NDArray[np.int64]) -> None:
+    def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
         """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         mapped, parts = self._mapped(), parts_between(begin, end, packing.GROUP)
         for name, values in arrays.items():
@@ -266,7 +262,7 @@ class SpilledColumns:
         first = column.offset - self._offsets[0]
         return mapped[first : first + column.nbytes].view(column.dtype if column.codes is None else np.uint64)
 
-    def search(self, name: str, values: Sequence[int]) -> NDArray[np.int64]:
+    def search(self, name: str, values: Sequence[int]) -> Ints:
         """Find insertion positions of values in an ascending column of integers without nulls that is not relative to
         another column; (n_values,) int64."""
         column, found = self.stored(name), np.zeros(len(values), np.int64)

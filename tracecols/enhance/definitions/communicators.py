@@ -15,6 +15,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 SELF = -2
 """The root of an operation, as the root itself may record it; on an inter-communicator it does."""
@@ -59,7 +60,7 @@ class Communicators:
         self._ranks = np.arange(self._members.size) - np.repeat(self._start[:-1], np.diff(self._start))
         self.world = self._worlds(np.array(table.column("name").to_pylist(), object) == "MPI_COMM_WORLD")
 
-    def _worlds(self, is_world: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _worlds(self, is_world: Mask) -> Ints:
         """Return the world of each process, the first of several; -1 if there is only one world."""
         world = np.full(self._n_processes, -1, np.int64)
         if is_world.sum() > 1:
@@ -69,15 +70,15 @@ class Communicators:
         return world if (world != world[:1]).any() else np.full(self._n_processes, -1, np.int64)
 
     @staticmethod
-    def _flat(lists: list[list[int]], of: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _flat(lists: list[list[int]], of: NDArray[np.int32]) -> tuple[Ints, Ints]:
         start = np.concatenate([[0], np.cumsum([len(v) for v in lists])]).astype(np.int64)
         return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
 
-    def size_of(self, communicator: NDArray[np.int32]) -> NDArray[np.int64]:
+    def size_of(self, communicator: NDArray[np.int32]) -> Ints:
         """Return the number of members of communicators; 0 for undefined ones. (n,) int64."""
         return pick(self.size, communicator, 0)
 
-    def members_of(self, communicator: int) -> NDArray[np.int64]:
+    def members_of(self, communicator: int) -> Ints:
         """Return the processes of a communicator, of both groups of an inter-communicator, in ascending order."""
         return distinct(
             np.concatenate(
@@ -88,7 +89,7 @@ class Communicators:
             )
         )
 
-    def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
+    def channel(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> Ints:
         """Number communicators; those that are separate for each process get a number per process; (n,) int64.
 
         These are MPI_COMM_SELF and the like, and undefined ones.
@@ -100,7 +101,7 @@ class Communicators:
         own = pick(np.cumsum(self.is_self), communicator, 0) * self._n_processes + process
         return np.where(is_own, self._n + own, communicator)
 
-    def rank_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int64]:
+    def rank_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> Ints:
         """Return the rank of a process in a communicator; -1 if it is not a member."""
         at = lookup(self._keys, communicator.astype(np.int64) * self._n_processes + process)
         rank = np.where(communicator >= 0, pick(self._ranks, at), -1)
@@ -116,19 +117,17 @@ class Communicators:
 
     def are_roots(
         self, communicator: NDArray[np.int32], rank: NDArray[np.signedinteger[Any]], root: NDArray[np.integer[Any]]
-    ) -> NDArray[np.bool_]:
+    ) -> Mask:
         """Return which participants of collective operations are the roots; (n,).
 
         On an inter-communicator the root names `SELF`, and the other group names its rank there, which is no rank of
         their own group.
         """
         is_inter = pick(self.is_inter, communicator, 0).astype(bool)
-        result: NDArray[np.bool_] = (root == SELF) | (~is_inter & (root >= 0) & (rank == root))
+        result: Mask = (root == SELF) | (~is_inter & (root >= 0) & (rank == root))
         return result
 
-    def process_of(
-        self, communicator: NDArray[np.int32], rank: NDArray[np.int64], own: NDArray[np.int32]
-    ) -> NDArray[np.int64]:
+    def process_of(self, communicator: NDArray[np.int32], rank: Ints, own: NDArray[np.int32]) -> Ints:
         """Return the process at a rank, as seen from process `own` of the communicator; -1 if there is none.
 
         In an inter-communicator, the rank refers to the other group.
@@ -147,9 +146,7 @@ class Communicators:
         return np.where(valid, result, -1)
 
     @staticmethod
-    def _take(
-        members: NDArray[np.int64], start: NDArray[np.int64], n: NDArray[np.int64], rank: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _take(members: Ints, start: Ints, n: Ints, rank: Ints) -> Ints:
         if not members.size:
             return np.full(rank.size, -1, np.int64)
         inside = (rank >= 0) & (rank < n)

@@ -16,6 +16,7 @@ from tracecols.given.arguments import as_locations, check_locations, is_whole_nu
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS, TEAM_CONSTRUCTS, device_label
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 BATCH = 1 << 20
 """Events that are read at once."""
@@ -51,9 +52,9 @@ class Locations:
     thread: NDArray[np.int32]
     """`process` and `thread`: (n,), process of every location, and its number in the process; the master of a process
     is its thread 0. A stream in a location group of an accelerator belongs to the process that created the group."""
-    is_cpu: NDArray[np.bool_]
+    is_cpu: Mask
     """(n,): whether it is a CPU thread."""
-    is_device: NDArray[np.bool_]
+    is_device: Mask
     """(n,): whether it is a stream of a device: neither a CPU thread nor a location for metrics only."""
     are_created: bool
     """Whether the program creates its threads itself, so that no CPU is reserved for them for the lifetime of the
@@ -87,7 +88,7 @@ class Locations:
         return self.process.size
 
     @cached_property
-    def master(self) -> NDArray[np.int64]:
+    def master(self) -> Ints:
         """The master of the process of every location; -1 if the process has no CPU thread; (n,) int64."""
         cpus = np.flatnonzero(self.is_cpu)
         cpus = cpus[np.lexsort((self.thread[cpus], self.process[cpus]))]
@@ -97,13 +98,13 @@ class Locations:
         return master[self.process]
 
     @cached_property
-    def workers(self) -> NDArray[np.int64]:
+    def workers(self) -> Ints:
         """All CPU threads that are not masters, in ascending order."""
         cpus = np.flatnonzero(self.is_cpu)
         return cpus[self.master[cpus] != cpus]
 
     @cached_property
-    def n_threads(self) -> NDArray[np.int64]:
+    def n_threads(self) -> Ints:
         """Number of CPU threads of the process of every location; (n,) int64."""
         counts = np.bincount(self.process[self.is_cpu], minlength=int(self.process.max(initial=-1)) + 1)
         return counts[self.process]
@@ -114,7 +115,7 @@ class Locations:
         return int(distinct(self.process[self.is_cpu]).size)
 
 
-def _paradigms_of_hosts(store: Store, is_device: NDArray[np.bool_]) -> set[str]:
+def _paradigms_of_hosts(store: Store, is_device: Mask) -> set[str]:
     """Return the paradigms of regions and groups, except those of calls for devices and of groups with streams."""
     regions, groups = store.definitions["regions"].to_pydict(), store.definitions["groups"].to_pydict()
     name, role, paradigm = (np.array([*regions[c], ""], object)[:-1] for c in ("name", "role", "paradigm"))
@@ -181,7 +182,7 @@ def _selected(
     return np.flatnonzero(mask).tolist()
 
 
-def _devices(store: Store, is_device: NDArray[np.bool_]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+def _devices(store: Store, is_device: Mask) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Number the devices: location groups of type accelerator, and otherwise the devices in the names of the streams of
     a process."""
     table, groups = store.definitions["locations"].to_pydict(), store.definitions["processes"].to_pydict()

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import positions
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 BATCH = 1 << 20
 """Events that are read at once."""
@@ -25,7 +26,7 @@ SAMPLE, WINDOW = 1 << 10, 1 << 21
 """All events are sorted in chunks of about WINDOW events, whose bounds are among every SAMPLE-th time of locations."""
 
 
-def late_events(store: Store, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def late_events(store: Store, location: int) -> tuple[Ints, Ints]:
     """Find the events of a location that are earlier than a preceding one: their numbers in the location, ascending,
     and ticks of the latest preceding event of each.
 
@@ -59,7 +60,7 @@ class EventOrder:
         self._late = np.concatenate([nothing, *(first + number for first, number, _ in late)])
         self._late_times = np.concatenate([nothing, *(time for _, _, time in late)])
 
-    def time(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
+    def time(self, rows: Ints, time: Ints) -> Ints:
         """Return the times by which events are ordered: for late events that of the latest preceding event; (n,)
         int64."""
         if not self._late.size or not rows.size:
@@ -67,7 +68,7 @@ class EventOrder:
         at = np.minimum(np.searchsorted(self._late, rows), self._late.size - 1)
         return np.where(self._late[at] == rows, self._late_times[at], time)
 
-    def times_of(self, first: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
+    def times_of(self, first: int, time: Ints) -> Ints:
         """Return the same for consecutive events of one location, beginning with row `first`: the result never
         decreases."""
         low, high = np.searchsorted(self._late, [first, first + time.size])
@@ -77,16 +78,14 @@ class EventOrder:
         result[self._late[low:high] - first] = self._late_times[low:high]
         return result
 
-    def times_along(
-        self, first: NDArray[np.int64], bounds: NDArray[np.int64], time: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def times_along(self, first: Ints, bounds: Ints, time: Ints) -> Ints:
         """Return the same for consecutive events of some locations, which begin with rows `first`, at positions
         `bounds` of `time`."""
         if not self._late.size:
             return time
         return self.time(np.repeat(first - bounds[:-1], np.diff(bounds)) + np.arange(time.size), time)
 
-    def tie_order(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def tie_order(self, rows: Ints) -> Ints:
         """Return the number by which events of the same time are ordered, before their rows; (n,) int64."""
         if not self._rows.size:
             return rows
@@ -94,37 +93,33 @@ class EventOrder:
         at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
         return np.where(self._rows[at] == rows, self._tie_orders[at], location << 32)
 
-    def is_listed(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_listed(self, rows: Ints) -> Mask:
         """Return a mask of the events whose tie order the source defines; (n,) bool."""
         if not self._rows.size:
             return np.zeros(rows.size, bool)
         at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
-        found: NDArray[np.bool_] = self._rows[at] == rows
+        found: Mask = self._rows[at] == rows
         return found
 
-    def argsort(self, rows: NDArray[np.int64], time: NDArray[np.int64], *groups: NDArray[Any]) -> NDArray[np.int64]:
+    def argsort(self, rows: Ints, time: Ints, *groups: NDArray[Any]) -> Ints:
         """Sort events by groups, the first key being most significant, then chronologically; O(n log n)."""
         time = self.time(rows, time)
         if not self._rows.size:
             return np.lexsort((rows, time, *groups[::-1]))
         return np.lexsort((rows, self.tie_order(rows), time, *groups[::-1]))
 
-    def rank(self, rows: NDArray[np.int64], time: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rank(self, rows: Ints, time: Ints) -> Ints:
         """Number events chronologically; equal events get different numbers. (n,) int64."""
         return positions(self.argsort(rows, time))
 
-    def precedes(
-        self, rows: NDArray[np.int64], time: NDArray[np.int64], other: NDArray[np.int64], other_time: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def precedes(self, rows: Ints, time: Ints, other: Ints, other_time: Ints) -> Mask:
         """Return whether each event precedes the other one; (n,) bool."""
         time, other_time = self.time(rows, time), self.time(other, other_time)
         tie, other_tie = self.tie_order(rows), self.tie_order(other)
         tied = (tie < other_tie) | ((tie == other_tie) & (rows < other))
         return (time < other_time) | ((time == other_time) & tied)
 
-    def windows(
-        self, time: NDArray[np.int64], forget: Callable[[], None] = lambda: None
-    ) -> Iterator[NDArray[np.int64]]:
+    def windows(self, time: Ints, forget: Callable[[], None] = lambda: None) -> Iterator[Ints]:
         """Yield the rows of all events in chronological order, about `WINDOW` at a time, which bounds the memory
         besides `time`; O(n log n) in total.
 
@@ -152,8 +147,8 @@ class EventOrder:
             at = stop
 
     def fill_positions(
-        self, time: NDArray[np.int64], positions: NDArray[Any], forget: Callable[[], None] = lambda: None
-    ) -> Iterator[NDArray[np.int64]]:
+        self, time: Ints, positions: NDArray[Any], forget: Callable[[], None] = lambda: None
+    ) -> Iterator[Ints]:
         """Number all events chronologically (`pos`, thesis 3.1), writing to `positions`; yields the rows of each window
         in order."""
         done = 0

@@ -11,6 +11,7 @@ from tracecols.kernels import stacks
 from tracecols.schema.enums import NCCL, TASKS, TEAM_CONSTRUCTS, THREADS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Mask
 
 CONSTRUCTS = TEAM_CONSTRUCTS
 """Roles of OpenMP regions that a whole team executes (thesis 3.5)."""
@@ -21,7 +22,7 @@ THREAD_CALLS = ("pthread_create", "pthread_join", "pthread_cond_signal", "pthrea
 POLLING_CALLS = ("mpi_test", "mpi_testall", "mpi_testany", "mpi_testsome", "mpi_iprobe", "mpi_improbe")
 """Calls of MPI that test for completions or messages without waiting."""
 
-IS_BARRIER: NDArray[np.bool_] = np.isin(CONSTRUCTS, ("barrier", "implicit_barrier"))
+IS_BARRIER: Mask = np.isin(CONSTRUCTS, ("barrier", "implicit_barrier"))
 """Mask of the `CONSTRUCTS` that are barriers."""
 
 COLLECTIVE_FILE = re.compile(

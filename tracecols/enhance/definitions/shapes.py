@@ -15,11 +15,9 @@ from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import distinct, starts_run
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 N_DIMENSIONS = 4
 """Maximum number of dimensions of a grid; hypercubes may have more."""
@@ -96,7 +94,7 @@ class _Fit(NamedTuple):
     sizes: tuple[int, ...]
     periodic: tuple[bool, ...]
     coordinates: Ints
-    used: NDArray[np.bool_]
+    used: Mask
     n_edges: int
     copies: float
 
@@ -136,7 +134,7 @@ def find_shape(graph: Graph) -> Shape | None:
     return None
 
 
-def _edge_sets(graph: Graph) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+def _edge_sets(graph: Graph) -> Iterator[tuple[int, Mask]]:
     """Yield masks of all edges, and of sets of edges with much larger weights than the others if these have 90 % of the
     nodes; each with the number of the unit of weight."""
     every = np.ones(graph.a.size, bool)
@@ -251,11 +249,11 @@ def _grids_in_order(n: int, a: Ints, b: Ints) -> Iterator[_Fit]:
             yield _Fit(_kind(sizes, wraps), sizes, tuple(wraps), coordinates, used, n_edges, copies)
 
 
-def _are_steps(at: Ints, to: Ints, sizes: Sequence[int], periodic: Sequence[bool]) -> NDArray[np.bool_]:
+def _are_steps(at: Ints, to: Ints, sizes: Sequence[int], periodic: Sequence[bool]) -> Mask:
     """Return a mask of the pairs of positions that are neighbours on a grid."""
     apart = np.abs(at - to)
     wraps = np.array(periodic) & (apart == np.array(sizes) - 1)
-    result: NDArray[np.bool_] = ((apart == 1) | wraps).any(1) & ((apart > 0).sum(1) == 1)
+    result: Mask = ((apart == 1) | wraps).any(1) & ((apart > 0).sum(1) == 1)
     return result
 
 

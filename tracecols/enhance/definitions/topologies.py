@@ -19,6 +19,7 @@ from tracecols.given.files import read_json
 from tracecols.given.printable import printable
 from tracecols.given.quantities import counted
 from tracecols.store import Store
+from tracecols.vectors import Ints
 
 ARTIFICIAL = "Process x Thread"
 """The topology of processes and their threads, with the name that Score-P gives it."""
@@ -42,7 +43,7 @@ class Topology:
     """Whether a dimension wraps around."""
     location: NDArray[np.int32]
     """(n,): locations with a position, in ascending order."""
-    coordinates: NDArray[np.int64]
+    coordinates: Ints
     """(n, n_dimensions): positions of these locations."""
     is_artificial: bool = False
     """Whether its coordinates are just process and thread: it was created by a recorder, not by the program."""
@@ -69,7 +70,7 @@ class Topology:
             "is_artificial": self.is_artificial,
         }
 
-    def of_locations(self, numbers: NDArray[np.int64]) -> Topology:
+    def of_locations(self, numbers: Ints) -> Topology:
         """Return the same topology with renumbered locations; `numbers` has the new numbers, (n_locations,) int64."""
         location = numbers[self.location]
         order = np.argsort(location, kind="stable")

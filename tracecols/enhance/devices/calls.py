@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import combine
+from tracecols.enhance.dataflow.grouping import combine, lookup
 from tracecols.enhance.definitions.locations import CALLSITE, PIECE
 from tracecols.enhance.definitions.regions import LAUNCH, Regions
 from tracecols.enhance.devices.pending import PendingWork
@@ -21,8 +20,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.schema.enums import CORRELATION, VALUE_TYPES
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 UNKNOWN, TO_DEVICE, TO_HOST, WITHIN_DEVICES = range(4)
 """Directions of copies."""
@@ -84,9 +82,7 @@ class DeviceCalls:
         Notes.
     """
 
-    def __init__(
-        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances
-    ) -> None:
+    def __init__(self, facts: Facts, scans: Sequence[LocationScan], members: Ints, calls: CallInstances) -> None:
         self.facts, self.scans, self.members, self.calls = facts, scans, members, calls
         self.is_device = facts.locations.is_device
         self.region = facts.call_paths.region[calls.call_path].astype(np.int64)
@@ -103,7 +99,7 @@ class DeviceCalls:
     def count(self, what: str, n: Any) -> None:
         self.counts[what] = self.counts.get(what, 0) + int(n)
 
-    def of_kind(self, mask: NDArray[np.bool_]) -> Calls:
+    def of_kind(self, mask: Mask) -> Calls:
         """Return the calls of hosts that a mask selects, in order."""
         c = self.calls
         number = np.flatnonzero(mask & ~self.on_device)
@@ -148,7 +144,7 @@ class DeviceCalls:
             stream[inner[some]] = stream[around[some]]
         return stream, event
 
-    def innermost(self, kind: int) -> NDArray[np.bool_]:
+    def innermost(self, kind: int) -> Mask:
         """Return a mask of the calls of hosts of a kind that contain no other call of that kind: the calls of the
         driver within a function of a library."""
         mine = (self.what == kind) & ~self.on_device
@@ -198,7 +194,7 @@ class DeviceCalls:
                 result[low + at] = found["value"][mine][k] & NEVER
         return result
 
-    def correlated(self, number: Ints, process: Ints) -> tuple[NDArray[np.bool_], Ints]:
+    def correlated(self, number: Ints, process: Ints) -> tuple[Mask, Ints]:
         """Join kernels or copies with the calls of their process that have the same correlation ID. Return whether each
         has an ID, and the call: BEFORE if a trace slice lacks it, -1 if a whole trace does."""
         correlation = pick(self.correlation, number)
@@ -217,14 +213,14 @@ class DeviceCalls:
         return has, call
 
 
-def transfers_of(regions: Regions) -> NDArray[np.bool_]:
+def transfers_of(regions: Regions) -> Mask:
     """Return a mask of the regions that are transfers if they are on streams; (n_regions,) bool."""
     named = np.fromiter((TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions))
-    found: NDArray[np.bool_] = (regions.role == "data_transfer") | named
+    found: Mask = (regions.role == "data_transfer") | named
     return found
 
 
-def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
+def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, Mask, Ints]:
     """Order the ENTERs and EXITs of some call instances as in the event table. Return the instance of each event,
     whether it is an ENTER, and the nesting depth of the instance, 1 if it is outermost."""
     closed = chosen[calls.exit[chosen] >= 0]
@@ -269,7 +265,6 @@ def direction_of(name: str) -> int:
 
 def find_values(values: Ints, wanted: Ints) -> tuple[Ints, Ints]:
     """Find wanted values; return the positions of matches in `values`, and in `wanted`."""
-    order = np.argsort(values, kind="stable")
-    at = np.minimum(np.searchsorted(values[order], wanted), values.size - 1)
-    found = values[order[at]] == wanted
-    return order[at[found]], np.flatnonzero(found)
+    at = lookup(values, wanted)
+    known = np.flatnonzero(at >= 0)
+    return at[known], known

@@ -14,8 +14,7 @@ from tracecols.enhance.devices.calls import BEFORE, LACKING, TO_DEVICE, TO_HOST,
 from tracecols.enhance.scan.instances import attributed_events
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COPIED_BYTES
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 ENDS = mask_of((K.RMA_OP_COMPLETE_BLOCKING, K.RMA_OP_COMPLETE_NON_BLOCKING, K.RMA_OP_COMPLETE_REMOTE))
 
@@ -109,7 +108,7 @@ def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
     blocks = (calls.stream < 0) & ~is_async[d.region[calls.number]]
     enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
 
-    def join_streams(streams: NDArray[np.bool_]) -> None:
+    def join_streams(streams: Mask) -> None:
         """Join the k-th call that refers to a stream with the k-th copy on it, for some streams."""
         a, b = np.flatnonzero((calls.stream >= 0) & ~taken), np.flatnonzero(request == -1)
         a, b = a[streams[calls.stream[a]]], b[streams[copies.location[b]]]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import latest
 from tracecols.enhance.devices.calls import BEFORE, DeviceCalls
 from tracecols.enhance.devices.streams import Busy, Streams
 from tracecols.schema.compound import DEVICE_INTERVALS
-
-Ints = NDArray[np.int64]
 
 IDLE, KERNEL, COPYING = range(3)
 """Activities of a stream."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, pick
@@ -14,8 +13,7 @@ from tracecols.enhance.dataflow.grouping import combine, join_occurrences, occur
 from tracecols.enhance.dataflow.grouping import number as number_of
 from tracecols.enhance.definitions.regions import LAUNCH
 from tracecols.enhance.devices.calls import BEFORE, DeviceCalls
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 
 def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
@@ -59,7 +57,7 @@ class _Joining:
         self._of = np.full(number.size, -1, np.int64)
 
     @property
-    def _is_named(self) -> NDArray[np.bool_]:
+    def _is_named(self) -> Mask:
         """Mask of the launches that refer to a stream, a call site or a correlation ID."""
         return self._has_stream | self._has_site | self._has_correlation
 
@@ -90,13 +88,13 @@ class _Joining:
             lambda stream: pending.of_stream("kernel", stream),
         )
 
-    def without_references(self) -> NDArray[np.bool_]:
+    def without_references(self) -> Mask:
         """Join launches without any reference and kernels of processes with one stream, which is their only queue.
 
         Returns a mask of the kernels of processes whose launches have no references.
         """
         named = np.concatenate([self._launches.process[self._is_named], self._d.pending.processes()])
-        silent: NDArray[np.bool_] = ~np.isin(self.process, named) & ~self._is_correlated
+        silent: Mask = ~np.isin(self.process, named) & ~self._is_correlated
         process = self._d.facts.process
         n_streams = np.bincount(process[distinct(self.location)], minlength=int(process.max()) + 1)
         self._join(
@@ -109,12 +107,7 @@ class _Joining:
         return silent
 
     def _join(
-        self,
-        some: NDArray[np.bool_],
-        kernels: NDArray[np.bool_],
-        left: tuple[Ints, ...],
-        right: tuple[Ints, ...],
-        before: Callable[..., int],
+        self, some: Mask, kernels: Mask, left: tuple[Ints, ...], right: tuple[Ints, ...], before: Callable[..., int]
     ) -> None:
         """Join the k-th launch of each key with the k-th kernel of that key, among some launches and kernels.
 
@@ -146,7 +139,7 @@ class _Joining:
         joined = np.where(of == BEFORE, BEFORE, pick(self._launches.number, np.maximum(of, -1)))
         return np.where(self._is_correlated, self._request, joined)
 
-    def count_unmatched(self, launch: Ints, silent: NDArray[np.bool_]) -> None:
+    def count_unmatched(self, launch: Ints, silent: Mask) -> None:
         """Count kernels and launches that could not be joined; `silent` is a result of `without_references`."""
         d, launches = self._d, self._launches
         d.count("kernels launched before the piece", (launch == BEFORE).sum())

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.locations import PIECE_PENDING
 from tracecols.store import Store
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 WorkKey = tuple[str, int, int, int]
 """Type of operation, `kernel` or `copy`, process, stream and call site; -1 if not recorded."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import latest_before, positions
 from tracecols.kernels.groups import find_largest_so_far
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 NEVER = np.iinfo(np.int64).max
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns
@@ -11,8 +10,7 @@ from tracecols.enhance.devices.calls import DeviceCalls, nesting, transfers_of
 from tracecols.enhance.devices.spans import NEVER, Coverage, running_max
 from tracecols.enhance.scan.instances import outermost_call_paths
 from tracecols.schema.enums import NCCL
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 
 class Streams:
@@ -91,7 +89,7 @@ class Busy:
         return self.kernel_time.until(device, end) - self.kernel_time.until(device, begin)
 
 
-def region_stack(d: DeviceCalls) -> tuple[Columns, NDArray[np.bool_]]:
+def region_stack(d: DeviceCalls) -> tuple[Columns, Mask]:
     """Find the outermost region instances on streams, and the innermost and outermost instance over time.
 
     The columns have a row for every ENTER and EXIT on streams, in order: `location`, `time`, and `call` and `outer`,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
@@ -14,8 +13,7 @@ from tracecols.enhance.devices.spans import NEVER, latest_end
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, is_in
 from tracecols.schema.compound import DEVICE_SYNCS
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 TRUE = ("yes", "true", "1")
 """Values of properties that mean true."""
@@ -82,7 +80,7 @@ def last_pending(
     d: DeviceCalls,
     acts: dict[str, Ints],
     since: Ints,
-    is_named: NDArray[np.bool_],
+    is_named: Mask,
     calls: Calls,
     stream: Ints,
     null_stream: Ints,
@@ -134,19 +132,19 @@ def last_pending(
     return cause
 
 
-def is_blocking(facts: Facts, stream: Ints, null_stream: Ints) -> NDArray[np.bool_]:
+def is_blocking(facts: Facts, stream: Ints, null_stream: Ints) -> Mask:
     """Return a mask of the streams that synchronise with the null stream of their device."""
     device = facts.locations.device
-    blocks: NDArray[np.bool_] = (device[stream] == device[null_stream]) & ~_streams_with(facts, "nonblocking")[stream]
+    blocks: Mask = (device[stream] == device[null_stream]) & ~_streams_with(facts, "nonblocking")[stream]
     return blocks
 
 
-def null_streams(facts: Facts) -> NDArray[np.bool_]:
+def null_streams(facts: Facts) -> Mask:
     """Return a mask of the locations that are null streams."""
     return _streams_with(facts, "nullstream")
 
 
-def _streams_with(facts: Facts, word: str) -> NDArray[np.bool_]:
+def _streams_with(facts: Facts, word: str) -> Mask:
     """Find the locations with a true property whose name contains a word (hipNullStream, CUDA_NULL_STREAM,
     hipStreamNonBlocking)."""
     table = facts.store.definitions["properties"].to_pydict()
@@ -213,7 +211,7 @@ def list_stream_waits(d: DeviceCalls) -> Columns:
     return Columns(time.size, columns)
 
 
-def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, Mask]:
     """Return the time of calls without nested calls, and whether a nested call waits; (n_calls,) each."""
     c = d.calls
     own_time = c.exit_time - c.enter_time
@@ -225,9 +223,7 @@ def time_inside(d: DeviceCalls, host: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     return own_time, waits
 
 
-def waits_of_hosts(
-    facts: Facts, syncs: CompoundTable, copies: CompoundTable
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def waits_of_hosts(facts: Facts, syncs: CompoundTable, copies: CompoundTable) -> tuple[Ints, Ints]:
     """Find the operation that each call waits for, and the wait: from the ENTER of the call to the end of the last
     awaited operation, or of the call. A blocking copy that returns only after its end waits for itself.
 

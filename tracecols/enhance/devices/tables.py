@@ -29,13 +29,12 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.schema.compound import COPIES, DEVICE_INTERVALS, DEVICE_SYNCS, KERNELS
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 
 @step(WITHIN, "kernels", "copies", "device_syncs", "device_intervals", "stream_waits")
 def match_devices(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable, CompoundTable, CompoundTable, Columns]:
     """Build the tables of kernels, copies, calls that wait for devices, and activities of streams over time; list the
     calls that make streams wait for others."""

@@ -29,6 +29,7 @@ from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints, Mask
 
 MEMBER = (
     "key", "communicator", "rank", "location", "begin", "end", "begin_time", "end_time", "sent", "received", "root",
@@ -50,7 +51,7 @@ def blocking_operations(
     kind: NDArray[np.uint8],
     communicator: NDArray[np.int32],
     location: NDArray[np.signedinteger[Any]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[Ints, Ints, NDArray[np.int32]]:
     """Find the blocking collective operations among events of the family `collectives`.
 
     The creation of an inter-communicator is an operation of both of its groups, also if processes are spawned or
@@ -79,10 +80,10 @@ class OutgoingMembers(NamedTuple):
 
     members: ColumnSource
     """`MEMBER`; with more than one window sorted by key, which numbers communicators, and the operations of each."""
-    communicator: NDArray[np.int64]
-    size: NDArray[np.int64]
-    first: NDArray[np.int64]
-    stop: NDArray[np.int64]
+    communicator: Ints
+    size: Ints
+    first: Ints
+    stop: Ints
     """`communicator`, `size`, `first` and `stop`: (n,), numbers of the communicators that are used; number of
     participants of the partition on each; number of its first operation there, and one more than that of the last."""
 
@@ -91,7 +92,7 @@ class OutgoingMembers(NamedTuple):
 def outgoing_members(
     facts: Facts,
     scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
+    members: Ints,
     call_instances: CallInstances,
     division: Division,
     spill: Spill,
@@ -111,13 +112,8 @@ def outgoing_members(
     channel = comm.channel(communicator, process)
     # several threads of one process may take part in operations of a communicator, one after the other
     threads = np.flatnonzero(location[1:] != location[:-1])
-    of_process = combine(process, channel)
-    if (process[threads] == process[threads + 1]).any():
-        by_time = facts.order.argsort(e.row[end], end_time, process)
-        k = np.empty(end.size, np.int64)
-        k[by_time] = occurrence(of_process[by_time])
-    else:
-        k = occurrence(of_process)
+    several = (process[threads] == process[threads + 1]).any()
+    k = occurrence(combine(process, channel), facts.order.argsort(e.row[end], end_time, process) if several else None)
     k = facts.numbering.number(Numbered.COLLECTIVE, k, process, communicator)
     key = channel << _K | k
     if len(division.windows) > 1:
@@ -261,7 +257,7 @@ def participants_disagree(
     communicator: NDArray[np.int32],
     op: NDArray[np.integer[Any]],
     root: NDArray[np.integer[Any]],
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Find the operations of which some participants execute another operation or have another root.
 
     `communicator` has an entry for each operation, `op` and `root` for each participant. The root of an operation on an
@@ -270,17 +266,17 @@ def participants_disagree(
     highest = segments.max(root)
     lowest = segments.min(np.where(root >= 0, root, np.iinfo(root.dtype).max))
     is_inter = pick(communicators.is_inter, communicator, 0).astype(bool)
-    found: NDArray[np.bool_] = (segments.max(op) != segments.min(op)) | ((highest > lowest) & ~is_inter)
+    found: Mask = (segments.max(op) != segments.min(op)) | ((highest > lowest) & ~is_inter)
     return found
 
 
-def latest_member(segments: Segments, begin_time: NDArray[np.int64], rank: NDArray[np.int32]) -> NDArray[np.int64]:
+def latest_member(segments: Segments, begin_time: Ints, rank: NDArray[np.int32]) -> Ints:
     """Find the participant of each operation that begins last; ties go to the lowest rank in the communicator."""
     of = segments.group
     is_last = begin_time == segments.max(begin_time)[of]
     lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]
     chosen = np.where(is_last & (rank == lowest), np.arange(of.size), of.size)
-    found: NDArray[np.int64] = segments.min(chosen)
+    found: Ints = segments.min(chosen)
     return found
 
 

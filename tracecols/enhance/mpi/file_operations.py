@@ -10,7 +10,6 @@ the handle, and on (location, handle, matching) for an operation and its complet
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
@@ -22,6 +21,7 @@ from tracecols.enhance.threads.created import enclosing_calls
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 NON_BLOCKING, COLLECTIVE = 1, 2
 """Bits of the flags of an operation."""
@@ -39,7 +39,7 @@ UNKNOWN = "collective calls for files whose handle is not recorded: waiting in t
 
 @step(GLOBAL, "file_operations", "file_members")
 def match_file_operations(
-    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, members: Ints, call_instances: CallInstances
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of operations on MPI files, and of the participants of collective calls for files."""
     found = _events(facts, members, call_instances)
@@ -53,19 +53,19 @@ def match_file_operations(
     )
 
 
-def are_collective(kind: NDArray[np.int64], flags: NDArray[np.int64]) -> NDArray[np.bool_]:
+def are_collective(kind: Ints, flags: Ints) -> Mask:
     """Return a mask of the events of collective calls for a file, by kind and `operation_flags`."""
     is_begin = kind == K.IO_OPERATION_BEGIN
-    found: NDArray[np.bool_] = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
+    found: Mask = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
     return found
 
 
-def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> dict[str, NDArray[np.int64]]:
+def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints]:
     """Read the events on handles that have a communicator, with the calls for files that enclose them; -1 none."""
     store = facts.store
     communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
     of_files = facts.regions.is_file[facts.call_paths.region[calls.call_path]]
-    parts: dict[str, list[NDArray[np.int64]]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
+    parts: dict[str, list[Ints]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
     for i in members.tolist():
         if not of_files[calls.start[i] : calls.start[i + 1]].any() or not store.n_rows("io", i):
             continue
@@ -79,24 +79,11 @@ def _events(facts: Facts, members: NDArray[np.int64], calls: CallInstances) -> d
     return {name: np.concatenate(arrays) for name, arrays in parts.items()}
 
 
-def pair_operations(kind: NDArray[np.integer], key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that begin operations on files, and those that end them; (m,) int64 each; operations that do not
-    end are skipped.
-
-    `kind` is by location in the order of events; `key` combines location, handle and matching number.
-    """
-    is_begin = kind == K.IO_OPERATION_BEGIN
-    partner = pair_with_previous(key, is_begin, ENDS[kind])
-    begin = np.flatnonzero(is_begin & (partner >= 0))
-    return begin, partner[begin]
-
-
-def _operations(calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> CompoundTable:
+def _operations(calls: CallInstances, e: dict[str, Ints]) -> CompoundTable:
     """Join operations with their completions."""
-    begin, end = pair_operations(e["kind"], combine(e["location"], e["handle"], e["matching"]))
-    partner = np.full(e["kind"].size, -1, np.int64)
-    partner[begin] = end
-    at = np.flatnonzero((e["kind"] == K.IO_OPERATION_BEGIN) & (e["call"] >= 0))
+    is_begin = e["kind"] == K.IO_OPERATION_BEGIN
+    partner = pair_with_previous(combine(e["location"], e["handle"], e["matching"]), is_begin, ENDS[e["kind"]])
+    at = np.flatnonzero(is_begin & (e["call"] >= 0))
     call, end = e["call"][at], partner[at]
     return CompoundTable(
         FILE_OPERATIONS,
@@ -116,22 +103,14 @@ def _operations(calls: CallInstances, e: dict[str, NDArray[np.int64]]) -> Compou
     )
 
 
-def _members(
-    facts: Facts,
-    calls: CallInstances,
-    row: NDArray[np.int64],
-    handle: NDArray[np.int64],
-    location: NDArray[np.int64],
-    call: NDArray[np.int64],
-) -> CompoundTable:
+def _members(facts: Facts, calls: CallInstances, row: Ints, handle: Ints, location: Ints, call: Ints) -> CompoundTable:
     """Join the k-th collective calls of all processes on a handle."""
     communicator = pick(to_numpy(facts.store.definitions["io_handles"].column("communicator")), handle)
     enter, leave = calls.enter_time[call], calls.exit_time[call]
     process = facts.process[location].astype(np.int64)
     channel = facts.communicators.channel(communicator, process.astype(np.int32))
-    k = np.empty(row.size, np.int64)
-    order = facts.order.argsort(calls.enter[call], enter, process)
-    k[order] = occurrence(combine(process, channel, handle)[order])
+    by_time = facts.order.argsort(calls.enter[call], enter, process)
+    k = occurrence(combine(process, channel, handle), by_time)
     k = facts.numbering.number(Numbered.FILE, k, process, handle)
     operation, head = number(combine(channel, handle, k))
     of = Segments(operation, head.size)

@@ -30,6 +30,7 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
 from tracecols.schema.compound import SENDS as SENDS_TABLE
+from tracecols.vectors import Ints, Mask
 
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
@@ -72,14 +73,14 @@ RELATIVE = {
 """Columns of calls, and of the events that complete or post a message, have values close to those of its event."""
 
 
-def call_columns(calls: CallInstances, role: str, call: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def call_columns(calls: CallInstances, role: str, call: Ints) -> dict[str, NDArray[Any]]:
     """Return the columns of the call instances in which events lie, -1 none; `role` is the prefix of their names:
     `send`, `recv`, ..."""
     values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
     return {f"{role}_{name}": pick(v, call) for name, v in zip(CALL, values, strict=True)}
 
 
-def _pairs(key: NDArray[np.int64], role: NDArray[np.int8]) -> NDArray[np.int64]:
+def _pairs(key: Ints, role: NDArray[np.int8]) -> Ints:
     """Pair neighbours of the same key with the roles begin (1) and end (2); others are skipped."""
     group, first = number(key)
     return groups.pair_neighbours(group, role, first.size)
@@ -92,17 +93,17 @@ class PointToPoint(NamedTuple):
     """`attributed_events` of p2p, by process in order of time."""
     process: NDArray[np.int32]
     """(n,): process of each."""
-    partner: NDArray[np.int64]
+    partner: Ints
     """(n,): for the start of a request its completion, and vice versa; -1 none."""
-    cancelled: NDArray[np.bool_]
+    cancelled: Mask
     """(n,): starts of requests that were cancelled."""
-    probe: NDArray[np.int64] | None
+    probe: Ints | None
     """(n,): for each event that posts the receive of a message found by a matching probe, that probe; -1 none."""
 
 
 @step(WITHIN, "point_to_point")
 def pair_requests(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> PointToPoint:
     """Find the point-to-point events of some processes, and pair those of each request."""
     columns = ["peer", "communicator", "tag", "length", "request", "message"]
@@ -135,13 +136,13 @@ def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
 class PostedReceives(NamedTuple):
     """The receives of some processes in the order in which they were posted; numbers of events, (n,) int64 each."""
 
-    receive: NDArray[np.int64]
+    receive: Ints
     """(n,): the events that receive, or complete a receive."""
-    post: NDArray[np.int64]
+    post: Ints
     """(n,): the events that post them: requests, or the receives themselves."""
-    envelope: NDArray[np.int64]
+    envelope: Ints
     """(n,): the events that have source, communicator and tag: the receives, or matching probes."""
-    matching: NDArray[np.int64]
+    matching: Ints
     """(n,): the events that take the messages, ascending: requests, matching probes, or the receives themselves."""
 
 
@@ -189,7 +190,7 @@ class OutgoingMessages(NamedTuple):
 
     sends: ColumnSource
     """`SEND_HALF` of the sends that were not cancelled, by the partition that receives them."""
-    start: NDArray[np.int64]
+    start: Ints
     """(n_partitions + 1,): first row for each partition; rows after the last have no receiver."""
     receives: ColumnSource
     """`RECV_HALF` and `KEY` of the receives, in the order in which they were posted."""
@@ -264,7 +265,7 @@ class MatchResult:
     """The receives of a partition that match the sends to it: `matched` has the receive of each send, -1 if it was
     never received; the sends of each window begin at `start`."""
 
-    def __init__(self, matched: NDArray[np.int64], start: NDArray[np.int64], spill: Spill) -> None:
+    def __init__(self, matched: Ints, start: Ints, spill: Spill) -> None:
         self._start = start
         self._kept = spill.keep(Columns(matched.size, {"matched": matched}))
 
@@ -272,12 +273,12 @@ class MatchResult:
         """Return the number of sends in a window."""
         return int(self._start[sender + 1] - self._start[sender])
 
-    def matched(self, sender: int) -> NDArray[np.int64]:
+    def matched(self, sender: int) -> Ints:
         """Return the receives that match the sends of a window, as positions among all of the partition; -1 none."""
         return self._kept.rows("matched", int(self._start[sender]), int(self._start[sender + 1]))
 
 
-def _filled(sizes: NDArray[np.int64]) -> list[int]:
+def _filled(sizes: Ints) -> list[int]:
     """Return the parts that have rows; if there are none, the first, for the types of its columns."""
     return np.flatnonzero(sizes).tolist() or [0]
 
@@ -286,10 +287,10 @@ class LateCalls(NamedTuple):
     """The calls of a partition that wait for late senders: their ENTERs, ascending, and the longest wait in each in
     ticks, at most until the end of the call."""
 
-    enter: NDArray[np.int64]
-    wait: NDArray[np.int64]
+    enter: Ints
+    wait: Ints
 
-    def at(self, enter: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, enter: Ints) -> Ints:
         """Return the waits of the calls with the given ENTERs; 0 for calls that do not wait."""
         if not self.enter.size:
             return np.zeros(enter.size, np.int64)
@@ -310,9 +311,7 @@ def find_late_calls(messages: CompoundTable) -> LateCalls:
     return LateCalls(enter[order], longest[order])
 
 
-def _one_before_is_lacking(
-    facts: Facts, group: NDArray[Any], row: NDArray[np.int64], time: NDArray[np.int64], lacks: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _one_before_is_lacking(facts: Facts, group: NDArray[Any], row: Ints, time: Ints, lacks: Mask) -> Mask:
     """Return for each send whether an earlier send of the same group is never received."""
     numbers, heads = number(group.astype(np.int64))
     lacking = np.flatnonzero(lacks)
@@ -358,7 +357,7 @@ def match_messages(
     def received(name: str) -> NDArray[Any]:
         return receives.column(name)[r]
 
-    def unreceived_before() -> NDArray[np.bool_]:
+    def unreceived_before() -> Mask:
         return _one_before_is_lacking(facts, sent("destination_process"), sent("send"), sent("send_time"), matched < 0)[
             s
         ]
@@ -386,7 +385,7 @@ def _receives_of(
     return pieced([every_outgoing_messages[k].receives for k in division.windows_of(partition)])
 
 
-def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any]], n_sends: int) -> NDArray[np.int64]:
+def _numbers(facts: Facts, key: Ints, columns: Sequence[NDArray[Any]], n_sends: int) -> Ints:
     """Return the numbers of sends, followed by those of receives, within their channels in the whole trace."""
     source, destination, communicator, tag = columns
     k = np.concatenate([occurrence(key[:n_sends]), occurrence(key[n_sends:])])
@@ -402,9 +401,7 @@ def _numbers(facts: Facts, key: NDArray[np.int64], columns: Sequence[NDArray[Any
     )
 
 
-def all_receives(
-    facts: Facts, messages: CompoundTable, receives: ColumnSource, unmatched: NDArray[np.int64]
-) -> CompoundTable:
+def all_receives(facts: Facts, messages: CompoundTable, receives: ColumnSource, unmatched: Ints) -> CompoundTable:
     """Build the table of the receives of a partition: those of its messages, and those without a send."""
     recv = np.concatenate([messages.recv, receives.column("recv")[unmatched]])
     # if all receives are matched, the columns of the messages are used
@@ -417,7 +414,7 @@ def all_receives(
     def column(name: str) -> NDArray[Any]:
         return both(name, lambda: receives.column(name)[unmatched])
 
-    def recorded_length() -> NDArray[np.int64]:
+    def recorded_length() -> Ints:
         """Read the lengths recorded by the receives; O(n) in the receives of locations where some have no send."""
         rows, location = receives.column("recv")[unmatched], receives.column("recv_location")[unmatched]
         length = np.empty(rows.size, np.int64)
@@ -426,7 +423,7 @@ def all_receives(
             length[mine] = side["length"][np.searchsorted(side["row"], rows[mine])]
         return length
 
-    def is_matched() -> NDArray[np.bool_]:
+    def is_matched() -> Mask:
         found = np.arange(recv.size) < len(messages)
         return found if order is None else found[order]
 
@@ -485,7 +482,7 @@ def gather_sent(
     def received(name: str) -> NDArray[Any]:
         return matched(name)[s]
 
-    def unreceived_before() -> NDArray[np.bool_]:
+    def unreceived_before() -> Mask:
         lacks = np.concatenate([recv < 0, np.ones(sum(o.n_nowhere for o in own), bool)])
         return _one_before_is_lacking(
             facts, every_send("send_location"), every_send("send"), every_send("send_time"), lacks

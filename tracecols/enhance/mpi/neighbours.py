@@ -20,9 +20,8 @@ from tracecols.enhance.mpi.messages import RECEIVES, SENDS
 from tracecols.enhance.scan.facts import Definitions
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import side_by_side
-
-Ints = NDArray[np.int64]
 
 BATCH = 1 << 20
 """Events that are read at once."""
@@ -47,7 +46,7 @@ class Channels(NamedTuple):
     sender: Ints
     """`receiver` and `sender`: (n_receives,) int64, processes of the first receives of each location, one location
     after the other."""
-    begins: NDArray[np.bool_]
+    begins: Mask
     """(n_receives,): whether a receive is the first of a location."""
 
 
@@ -85,10 +84,10 @@ def read_channels(
     """Read the pairs of processes that exchange messages, with `jobs` threads; None if all send to all."""
     n = int(process.max(initial=-1)) + 1
     tallies = [np.zeros((0, 3), np.int64)]
-    firsts: list[tuple[Ints, Ints, NDArray[np.bool_]]] = []
+    firsts: list[tuple[Ints, Ints, Mask]] = []
     n_pairs = 0
 
-    def looked_at(batch: tuple[Ints, int, int]) -> tuple[Ints, tuple[Ints, Ints, NDArray[np.bool_]]]:
+    def looked_at(batch: tuple[Ints, int, int]) -> tuple[Ints, tuple[Ints, Ints, Mask]]:
         """Return the tally of the sends of a batch; of its first receives: receivers, senders, which begin a
         location."""
         location, rows, is_first = _read(store, *batch)
@@ -131,9 +130,7 @@ def _batches(store: Store) -> Iterator[tuple[Ints, int, int]]:
         yield from ((filled[group], start, min(start + BATCH, n)) for start in range(0, n, BATCH))
 
 
-def _read(
-    store: Store, locations: Ints, start: int, stop: int
-) -> tuple[Ints, dict[str, NDArray[np.int32]], NDArray[np.bool_]]:
+def _read(store: Store, locations: Ints, start: int, stop: int) -> tuple[Ints, dict[str, NDArray[np.int32]], Mask]:
     """Read the events of a batch: their locations, their columns, and a mask of the first events of each location."""
     columns = ["kind", "peer", "communicator", "length"]
     if locations.size == 1:

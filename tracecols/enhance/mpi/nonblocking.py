@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pairs_of
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.mpi.waits import PAIRWISE, SCAN, groups_that_wait, latest_of_lower_ranks
 from tracecols.enhance.scan.facts import Facts
@@ -22,13 +21,14 @@ from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints
 
 KINDS = (K.NON_BLOCKING_COLLECTIVE_REQUEST, K.NON_BLOCKING_COLLECTIVE_COMPLETE)
 
 
 @step(GLOBAL, "nonblocking_members")
 def match_nonblocking(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of the participants of non-blocking collective operations."""
     by_kind = facts.store.manifest["events_by_kind"]
@@ -40,8 +40,8 @@ def match_nonblocking(
     process = facts.process[e.location]
     order = facts.order.argsort(e.row, e.time, process)
     e, process = e.take(order), process[order]
-    n_started = int((e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST).sum())
-    start, done = pair_requests(e.kind, e.request, process)
+    starts = e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+    start, done = pairs_of(combine(process, e.request), starts, ~starts)
     communicator, process = e.communicator[done], process[start]
     channel = facts.communicators.channel(communicator, process)
     k = occurrence(combine(process, channel))
@@ -106,21 +106,7 @@ def match_nonblocking(
             "done_call_path": pick(call_instances.call_path, call),
         },
         {
-            "non-blocking collective operations that are never completed": n_started - start.size,
+            "non-blocking collective operations that are never completed": int(starts.sum()) - start.size,
             "non-blocking collective operations that lack participants": int((~complete).sum()),
         },
     )
-
-
-def pair_requests(
-    kind: NDArray[np.uint8], request: NDArray[np.int64], process: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the events that start non-blocking collective operations, in order, and the events that complete them;
-    operations that are never completed are skipped.
-
-    All events have one of the `KINDS`, and are by process in order of time.
-    """
-    is_start = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
-    partner = pair_with_previous(combine(process, request), is_start, ~is_start)
-    start = np.flatnonzero(is_start & (partner >= 0))
-    return start, partner[start]

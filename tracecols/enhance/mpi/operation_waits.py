@@ -17,6 +17,7 @@ from tracecols.enhance.mpi.waits import BARRIER, HANDLES, N_TO_N, N_TO_ONE, ONE_
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, either, is_in, named
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints, Mask
 
 WINDOW_CREATION = called("(?i:mpi_win_(create|create_dynamic|allocate|allocate_shared))")
 WINDOW_FREEING = called("(?i:mpi_win_free)")
@@ -25,7 +26,7 @@ ON_WINDOWS = either(WINDOW_CREATION, WINDOW_FREEING, FENCE)
 WINDOW_LOCK = named("mpi_win_(un)?lock(_all)?", "mpi")
 SHMEM = named(".*", "shmem")
 
-Waits = tuple[NDArray[np.int64], NDArray[np.bool_]]
+Waits = tuple[Ints, Mask]
 """Ticks, and whether they count."""
 
 MEETINGS = (*BARRIER, *HANDLES)
@@ -35,7 +36,7 @@ NOTHING, BY_START, BY_ACCESS, BY_COMPLETE = range(4)
 """Call in which an origin was when its target posted (`epochs.held_by`)."""
 
 
-def are_of(m: CompoundTable, ops: tuple[str, ...]) -> NDArray[np.bool_]:
+def are_of(m: CompoundTable, ops: tuple[str, ...]) -> Mask:
     """Return a mask of the rows of a table that belong to some collective operations; (n,) bool."""
     return np.isin(m.op, [COLLECTIVE_OPS.index(op) for op in ops])
 
@@ -67,7 +68,7 @@ def wait_for_posts(m: CompoundTable) -> Waits:
     return m.held_time, largest_of_each(m.held_time, waits, m.origin, m.posted_in)
 
 
-def wait_for_window_locks(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+def wait_for_window_locks(m: CompoundTable) -> tuple[Ints, Mask, Mask]:
     """Find the waits for locks of windows (`lock_epochs`) in the call that locks, or in the call that unlocks.
 
     Returns ticks, whether they count, and whether the wait is in the call that unlocks.
@@ -96,7 +97,7 @@ def wait_for_starts(m: CompoundTable) -> Waits:
     return wait, largest_of_each(wait, np.ones(len(m), bool), m.done_enter)
 
 
-def depends_on_others(m: CompoundTable) -> NDArray[np.bool_]:
+def depends_on_others(m: CompoundTable) -> Mask:
     """Return a mask of the rows of `nonblocking_members` whose participants wait for others; (n,) bool."""
     receives = m.receives & np.where(are_of(m, ONE_TO_N), ~m.is_root, ~are_of(m, N_TO_ONE) | m.is_root)
     return receives | are_of(m, (*MEETINGS, *SCAN))
@@ -108,7 +109,7 @@ def wait_in_series(m: CompoundTable) -> Waits:
     return wait, wait > 0
 
 
-def awaited_start(m: CompoundTable) -> NDArray[np.int64]:
+def awaited_start(m: CompoundTable) -> Ints:
     """Return the latest start of the participants that each row of `nonblocking_members` depends on; (n,) int64,
     -1 for none."""
     all_or_senders = np.where(are_of(m, MEETINGS), m.latest_begin_time, m.latest_sender_begin_time)
@@ -121,7 +122,7 @@ def wait_for_files(m: CompoundTable) -> Waits:
     return wait, (wait > 0) & (m.earliest_exit_time >= m.latest_enter_time)
 
 
-def _first_of_each(operation: NDArray[np.int64], chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _first_of_each(operation: Ints, chosen: Mask) -> Ints:
     """Return for every row the first chosen row of its operation; (n,) int64, -1 for none."""
     n = operation.size
     if not n:
@@ -130,13 +131,13 @@ def _first_of_each(operation: NDArray[np.int64], chosen: NDArray[np.bool_]) -> N
     return np.where(found < n, found, -1)
 
 
-def awaited_at_windows(m: CompoundTable) -> NDArray[np.int64]:
+def awaited_at_windows(m: CompoundTable) -> Ints:
     """Return the awaited rows in collective operations on windows (`window_members`): the root, or the first of those
     that enter last; (n,) int64, -1 for none."""
     return _first_of_each(m.operation, np.where(are_of(m, ONE_TO_N), m.is_root, m.enter_time == m.latest_enter_time))
 
 
-def awaited_starters(m: CompoundTable) -> NDArray[np.int64]:
+def awaited_starters(m: CompoundTable) -> Ints:
     """Return the awaited rows in non-blocking collective operations (`nonblocking_members`); (n,) int64, -1 for
     none."""
     sends = m.sends & (m.is_root == are_of(m, ONE_TO_N))
@@ -146,19 +147,17 @@ def awaited_starters(m: CompoundTable) -> NDArray[np.int64]:
     return pick(rows, lookup(key[: rows.size], key[rows.size :]))
 
 
-def awaited_at_files(m: CompoundTable) -> NDArray[np.int64]:
+def awaited_at_files(m: CompoundTable) -> Ints:
     """Return the rows of the last participants in collective calls for files (`file_members`); (n,) int64, -1 none."""
     return _first_of_each(m.operation, m.enter_time == m.latest_enter_time)
 
 
-def awaited_releases(m: CompoundTable) -> NDArray[np.int64]:
+def awaited_releases(m: CompoundTable) -> Ints:
     """Return the rows of `lock_epochs` with the awaited release; (n,) int64, -1 for none."""
     return lookup(m.release, m.previous_release)
 
 
-def largest_of_each(
-    wait: NDArray[np.int64], chosen: NDArray[np.bool_], *call: NDArray[np.integer]
-) -> NDArray[np.bool_]:
+def largest_of_each(wait: Ints, chosen: Mask, *call: NDArray[np.integer]) -> Mask:
     """Return a mask of the chosen row with the longest wait of each call, of equal ones the first."""
     rows = np.flatnonzero(chosen & (wait > 0))
     rows = rows[np.lexsort((rows, -wait[rows], *(c[rows] for c in call)))]

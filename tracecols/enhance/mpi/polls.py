@@ -28,6 +28,7 @@ from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.region_rules import is_blocking_probe, is_in, is_polling, named
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import POLLS
+from tracecols.vectors import Ints, Mask
 
 PROBE = named("mpi_im?probe", "mpi")
 """Calls that search for messages and receive none."""
@@ -56,7 +57,7 @@ Awaited = dict[str, NDArray[Any]]
 
 @step(WITHIN, "polling_calls")
 def list_polling_calls(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances, spill: Spill
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances, spill: Spill
 ) -> ColumnSource:
     """List the polling calls of series that end with a call that completes an operation or receives."""
     calls = call_instances
@@ -82,7 +83,7 @@ def list_polling_calls(
     return spill.keep(Columns(at.size, columns))
 
 
-def _completing(scans: Sequence[LocationScan], members: NDArray[np.int64], calls: CallInstances) -> NDArray[np.bool_]:
+def _completing(scans: Sequence[LocationScan], members: Ints, calls: CallInstances) -> Mask:
     """Return a mask of the calls that complete an operation; (n_calls,) bool."""
     result = np.zeros(calls.enter.size, bool)
     for i in members.tolist():
@@ -114,7 +115,7 @@ def find_polled_messages(
     return spill.keep(Columns(found["enter"].size, found))
 
 
-def _awaited(polls: ColumnSource, got_in: NDArray[np.int64], time: NDArray[np.int64], cause: Sequence[Any]) -> Awaited:
+def _awaited(polls: ColumnSource, got_in: Ints, time: Ints, cause: Sequence[Any]) -> Awaited:
     """Return the calls of series that begin before the awaited event occurs; `AWAITED`.
 
     An awaited event at `time` is completed in the call with the ENTER `got_in`; `cause` has its `CAUSE` columns.

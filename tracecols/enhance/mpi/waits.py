@@ -13,6 +13,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import CONDITION, RegionRule, either, in_role, is_in, named, nothing
 from tracecols.schema import enums
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints, Mask
 
 MPI = named(".*", "mpi")
 TEST = named("mpi_test(all|any|some)?", "mpi")
@@ -55,7 +56,7 @@ LOCKING = either(OPENMP, MUTEX, CONDITION)
 EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def largest_per_call(call: NDArray[np.int64], severity: NDArray[np.int64], last: bool = False) -> NDArray[np.int64]:
+def largest_per_call(call: Ints, severity: Ints, last: bool = False) -> Ints:
     """Choose the element with the largest severity in each call, given by its ENTER row; of equal ones the first, or
     the last."""
     group, heads = number(call)
@@ -74,7 +75,7 @@ def wait_for_senders(
     never: RegionRule = TEST,
     once: RegionRule | None = WAIT_FOR_SEVERAL,
     clipped: bool = True,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Ints, Mask]:
     """Find the receives in a table of messages that wait because the messages are sent late.
 
     Receives may wait in `calls` except in `never`; in calls of `once` only the longest wait counts, of equal ones the
@@ -97,7 +98,7 @@ def wait_for_receivers(
     m: CompoundTable,
     single: RegionRule = either(BLOCKING_SEND, WAIT_FOR_ONE),  # noqa: B008
     several: RegionRule = WAIT_FOR_SEVERAL,
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Ints, Mask]:
     """Find the sends in `sent_messages` that wait because their receives are posted late.
 
     Calls of `single` complete one send, those of `several` may complete several. Returns the ticks from the ENTER of
@@ -115,21 +116,19 @@ def wait_for_receivers(
     return wait, waits
 
 
-def wait_for_sending_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def wait_for_sending_kernels(facts: Facts, m: CompoundTable) -> tuple[Ints, Mask]:
     """Find the kernels that wait because the kernels that send to them begin late; of several messages of a kernel, the
     longest wait counts. Arguments and results are as for `wait_for_senders`."""
     return wait_for_senders(facts, m, NCCL, nothing, NCCL)
 
 
-def wait_for_receiving_kernels(facts: Facts, m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def wait_for_receiving_kernels(facts: Facts, m: CompoundTable) -> tuple[Ints, Mask]:
     """Find the kernels that wait because the kernels that receive from them begin late; the longest wait of a kernel
     counts, and none if it waits for a sender. Arguments and results are as for `wait_for_receivers`."""
     return wait_for_receivers(facts, m, nothing, NCCL)
 
 
-def wait_for_locks(
-    facts: Facts, m: CompoundTable, since: str = "enter_time"
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def wait_for_locks(facts: Facts, m: CompoundTable, since: str = "enter_time") -> tuple[Ints, Mask]:
     """Find the acquisitions in `lock_acquisitions` that wait until the previous owner releases the lock.
 
     `since` is the column with the begin of waiting: by default the ENTER of the call that acquires, even if the call
@@ -140,34 +139,30 @@ def wait_for_locks(
     return wait, (wait > 0) & (m.enter >= 0) & is_in(facts, m.call_path, LOCKING)
 
 
-def wait_for_signals(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def wait_for_signals(m: CompoundTable) -> tuple[Ints, Mask]:
     """Find the acquisitions in `lock_acquisitions` that wait until another thread signals a condition. Returns the
     ticks from the ENTER of the waiting call to the signal, and whether they count."""
     wait = np.where(m.signal >= 0, m.signal_time - m.enter_time, 0)
     return wait, wait > 0
 
 
-def wait_for_threads(m: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def wait_for_threads(m: CompoundTable) -> tuple[Ints, Mask]:
     """Find the joins in `created_threads` that wait for threads to end. Returns the end of the thread or of the joining
     call, whichever is earlier, and whether it is after the ENTER of the call."""
     until = np.minimum(m.join_exit_time, m.end_time)
     return until, (m.end >= 0) & (m.join_enter >= 0) & (until > m.join_enter_time)
 
 
-def of_operations(
-    collectives: CompoundTable, m: CompoundTable, ops: Iterable[str], on_device: bool = False
-) -> NDArray[np.bool_]:
+def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[str], on_device: bool = False) -> Mask:
     """Return a mask of the participants in `collective_members` of some operations on communicators of two or more
     members: kernels on streams (NCCL) if `on_device`, else calls of hosts (MPI)."""
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
     # of the participants, as a damaged trace may have both kinds in one operation
-    result: NDArray[np.bool_] = wanted[m.collective] & (m.on_device == on_device)
+    result: Mask = wanted[m.collective] & (m.on_device == on_device)
     return result
 
 
-def groups_that_wait(
-    operation: NDArray[np.int64], group: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def groups_that_wait(operation: Ints, group: NDArray[np.int8]) -> tuple[Ints, Ints]:
     """Number the groups of participants of operations: `2 * operation`, and 1 more for the second group of an
     inter-communicator; if there are no inter-communicators, by operation. Returns the group of each participant, and
     the group that it waits for: the other one on an inter-communicator, else its own, which has all participants.
@@ -178,9 +173,7 @@ def groups_that_wait(
     return own, own ^ (group >= 0)
 
 
-def directions(
-    operation: NDArray[np.int64], group: NDArray[np.int8]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+def directions(operation: Ints, group: NDArray[np.int8]) -> tuple[Ints, Ints, Mask, Mask]:
     """List the participants of operations in which all may wait for all; those on inter-communicators twice, as the
     group that is waited for and as the group that waits.
 
@@ -218,7 +211,7 @@ class Participants:
         By operation.
     """
 
-    def __init__(self, m: CompoundTable, row: NDArray[np.int64], by_call: bool = False) -> None:
+    def __init__(self, m: CompoundTable, row: Ints, by_call: bool = False) -> None:
         self.row, self.by_call = row, by_call
         collective = m.collective[row]
         takes_part = np.zeros(int(collective.max(initial=-1)) + 1, bool)
@@ -233,63 +226,63 @@ class Participants:
         self.sent, self.received = m.sent[row], m.received[row]
         self.is_root, self.rank = m.is_root[row], m.rank[row]
 
-    def wait(self, until: NDArray[np.int64]) -> NDArray[np.int64]:
+    def wait(self, until: Ints) -> Ints:
         """Return the time from the begin to `until`, clipped to the end except for EXPERT."""
         return (until if self.by_call else np.minimum(until, self.end)) - self.begin
 
-    def completion(self, waited: NDArray[np.int64], earliest_end: NDArray[np.int64]) -> NDArray[np.int64]:
+    def completion(self, waited: Ints, earliest_end: Ints) -> Ints:
         """Return the time to the end from the earliest end, or from the end of waiting if that is later; for EXPERT
         always from the earliest end, or from the begin on inter-communicators, which EXPERT does not know."""
         if self.by_call:
             return self.end - np.where(self.crosses, np.maximum(earliest_end, self.begin), earliest_end)
         return self.end - np.maximum(earliest_end, np.minimum(waited, self.end))
 
-    def max(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def max(self, values: Ints) -> Ints:
         """Return the largest value in the operation of each participant."""
         return self.segments.max(values)[self.segments.group]
 
-    def min(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def min(self, values: Ints) -> Ints:
         """Return the smallest value in the operation of each participant."""
         return self.segments.min(values)[self.segments.group]
 
-    def any(self, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def any(self, mask: Mask) -> Mask:
         """Return whether a mask is true for any participant of the operation of each participant."""
         return self.segments.any(mask)[self.segments.group]
 
-    def all_meet(self) -> NDArray[np.bool_]:
+    def all_meet(self) -> Mask:
         """Return whether all participants of the operation of each participant were inside at the same time."""
         return self.min(self.end) > self.max(self.begin)
 
-    def latest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def latest_begin(self, among: Mask) -> Ints:
         """Return the latest begin among some of the participants that each participant may wait for; its own begin,
         hence no wait, if that is later or there are none."""
         return np.maximum(self._groups.max(np.where(among, self.begin, EARLY))[self._awaited], self.begin)
 
-    def earliest_begin(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def earliest_begin(self, among: Mask) -> Ints:
         """Return the earliest begin among some of the participants that each participant may wait for; its own begin,
         hence no wait, if there are none."""
         first = self._groups.min(np.where(among, self.begin, LATE))[self._awaited]
         return np.where(first < LATE, first, self.begin)
 
-    def begins_last(self, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def begins_last(self, among: Mask) -> Mask:
         """Return a mask of those that begin last among some participants of their group."""
         return among & (self.begin == self._groups.max(np.where(among, self.begin, EARLY))[self._groups.group])
 
-    def latest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def latest(self, among: Mask) -> Ints:
         """Find the last to begin among some of the participants that each participant may wait for; ties go to the
         lowest rank; if there are none, the participant itself if another group waits for it, else -1."""
         return self._lowest(self.begins_last(among))
 
-    def earliest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def earliest(self, among: Mask) -> Ints:
         """Find the first to begin among some of the participants that each participant may wait for, as `latest`."""
         first = self._groups.min(np.where(among, self.begin, LATE))[self._groups.group]
         return self._lowest(among & (self.begin == first))
 
-    def latest_of_lower_ranks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def latest_of_lower_ranks(self) -> tuple[Ints, Ints]:
         """Find the rank that each participant of a scan waits for, as `waits.latest_of_lower_ranks` does."""
         return latest_of_lower_ranks(self.segments.group, self.rank, self.begin, self.sent > 0)
 
-    def _lowest(self, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _lowest(self, among: Mask) -> Ints:
         """Find the one with the lowest rank among some of the participants that each participant may wait for; if
         there are none, the participant itself if another group waits for it, else -1."""
         at, of = np.arange(self.begin.size), self._groups
@@ -299,9 +292,7 @@ class Participants:
         return np.where(result < at.size, result, np.where(found[of.group] == at, at, -1))
 
 
-def latest_of_lower_ranks(
-    operation: NDArray[np.int64], rank: NDArray[np.integer], begin: NDArray[np.int64], sends: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def latest_of_lower_ranks(operation: Ints, rank: NDArray[np.integer], begin: Ints, sends: Mask) -> tuple[Ints, Ints]:
     """Find the rank that each participant of scans (of any operations, numbered from 0) waits for: the last to begin
     among the sending ranks up to its own; ties go to the lowest rank.
 
@@ -323,7 +314,7 @@ def latest_of_lower_ranks(
     return np.where(is_known, latest, begin), np.where(is_known, cause, np.arange(n))
 
 
-def synchronised(c: Participants) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def synchronised(c: Participants) -> tuple[Ints, Ints, Mask]:
     """Find the times until which participants of n-to-n operations wait: the latest begin of all that they may wait for
     if all were inside at the same time, else of those that send. Also returns the earliest end of those that
     synchronise, and their mask."""

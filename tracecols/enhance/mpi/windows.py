@@ -23,7 +23,7 @@ from tracecols.enhance.dataflow.grouping import (
     mask_of,
     number,
     occurrence,
-    pair_with_previous,
+    pairs_of,
     ranges,
 )
 from tracecols.enhance.dataflow.steps import GLOBAL, step
@@ -38,6 +38,7 @@ from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDO
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 
 START, COMPLETE, POST, WAIT, TEST = range(5)
 _ROLES = {
@@ -58,7 +59,7 @@ LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
 def match_window_collectives(
     facts: Facts,
     scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
+    members: Ints,
     call_instances: CallInstances,
     rma_operations: CompoundTable,
 ) -> CompoundTable:
@@ -70,8 +71,7 @@ def match_window_collectives(
     location, window, call = e.location[end], e.window[end], e.call[end]
     process = facts.process[location]
     by_time = facts.order.argsort(e.row[end], e.time[end], process)
-    k = np.empty(end.size, np.int64)
-    k[by_time] = occurrence(combine(process, window)[by_time])
+    k = occurrence(combine(process, window), by_time)
     k = facts.numbering.number(Numbered.WINDOW, k, process, window)
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     # on MPI_COMM_SELF, each process has a separate window
@@ -118,22 +118,15 @@ def match_window_collectives(
     )
 
 
-def _latest_of(group: NDArray[np.int64], time: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _latest_of(group: Ints, time: Ints, n: int) -> Ints:
     """Return the latest time of each of `n` groups, -1 for those without times; times may be negative."""
-    never = np.iinfo(np.int64).min
-    result = np.full(n, never)
-    np.maximum.at(result, group, time)
-    return np.where(result > never, result, -1)
+    segments = Segments(group, n)
+    return np.where(segments.count() > 0, segments.max(time), -1)
 
 
 def _last_accesses(
-    facts: Facts,
-    operations: CompoundTable,
-    process: NDArray[np.int32],
-    window: NDArray[np.int32],
-    k: NDArray[np.int64],
-    end: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    facts: Facts, operations: CompoundTable, process: NDArray[np.int32], window: NDArray[np.int32], k: Ints, end: Ints
+) -> Ints:
     """Find when others last accessed each participant of a window operation since the previous one; -1 never.
 
     `k` is the number of the operation on the window for each participant, `end` the event that ends it.
@@ -160,7 +153,7 @@ def _last_accesses(
 
 @step(GLOBAL, "rma_operations")
 def list_rma_operations(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of accesses to windows between hosts; copies of devices are in `copies`."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
@@ -197,7 +190,7 @@ def list_rma_operations(
     )
 
 
-def host_windows(facts: Facts) -> NDArray[np.bool_]:
+def host_windows(facts: Facts) -> Mask:
     """Return a mask of the windows that do not belong to devices; (n_windows,) bool."""
     d = facts.store.definitions
     members = d["communicators"].column("members").to_pylist()
@@ -209,7 +202,7 @@ def host_windows(facts: Facts) -> NDArray[np.bool_]:
 
 @step(GLOBAL, "lock_epochs")
 def match_lock_epochs(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "lock", "lock_type"])
@@ -256,9 +249,7 @@ def match_lock_epochs(
     )
 
 
-def pair_locks(
-    regions: Regions, e: Columns, region: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+def pair_locks(regions: Regions, e: Columns, region: NDArray[np.int32]) -> tuple[Ints, Ints, Mask]:
     """Pair the events that take and release locks of windows, among events of `LOCKS` by location in order. Returns
     both, and a mask of the events on locks that no process owns, those of SHMEM.
 
@@ -276,14 +267,13 @@ def pair_locks(
         np.where(of, -1, e.remote[mine].astype(np.int64)),
         np.where(of, e.lock[mine], 0),
     )
-    partner = pair_with_previous(key, takes[mine], gives[mine])
-    lock = np.flatnonzero(takes[mine] & (partner >= 0))
-    return mine[lock], mine[partner[lock]], is_shared
+    lock, unlock = pairs_of(key, takes[mine], gives[mine])
+    return mine[lock], mine[unlock], is_shared
 
 
 @step(GLOBAL, "epochs")
 def match_epochs(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
 ) -> CompoundTable:
     """Build the table of access epochs, with one row for each exposure epoch that an epoch accesses."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
@@ -349,13 +339,11 @@ def match_epochs(
     )
 
 
-Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+Pairs = tuple[Ints, Ints]
 """Events that begin epochs, and events that end them."""
 
 
-def pair_epochs(
-    regions: Regions, region: NDArray[np.int32], level: NDArray[np.int64], key: NDArray[np.int64]
-) -> tuple[Pairs, Pairs]:
+def pair_epochs(regions: Regions, region: NDArray[np.int32], level: Ints, key: Ints) -> tuple[Pairs, Pairs]:
     """Find the group synchronisations that begin and end access epochs and exposure epochs.
 
     Synchronisations are by location in order; `region` is the region of the call of each, `level` its synchronisation
@@ -365,13 +353,7 @@ def pair_epochs(
     role = role_of[region]
     # a test that has not completed the epoch does not end it
     role = np.where((role == TEST) & (level <= 0), -1, np.where(role == TEST, WAIT, role))
-
-    def pairs(first: int, second: int) -> Pairs:
-        partner = pair_with_previous(key, role == first, role == second)
-        begin = np.flatnonzero((role == first) & (partner >= 0))
-        return begin, partner[begin]
-
-    return pairs(START, COMPLETE), pairs(POST, WAIT)
+    return pairs_of(key, role == START, role == COMPLETE), pairs_of(key, role == POST, role == WAIT)
 
 
 class GroupMembers:
@@ -386,16 +368,14 @@ class GroupMembers:
         self._start = np.concatenate([[0], np.cumsum(self.size[:-1])]).astype(np.int64)
         self._process = pick(process, np.array([m for group in found for m in group], np.int64)).astype(np.int64)
 
-    def each(self, group: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def each(self, group: Ints) -> tuple[Ints, Ints]:
         """Return for every member of some groups the position in `group`, and the process of the member."""
         n = np.where(group >= 0, self.size[group], 0)
         at = ranges(self._start[np.where(group >= 0, group, 0)], n)
         return np.repeat(np.arange(group.size), n), self._process[at]
 
 
-def _meet(
-    facts: Facts, e: Columns, sync: NDArray[np.int64], start: NDArray[np.int64], post: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _meet(facts: Facts, e: Columns, sync: Ints, start: Ints, post: Ints) -> tuple[Ints, Ints]:
     """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
     members = GroupMembers(facts.store, facts.process)
     access, target = members.each(e.group[sync[start]].astype(np.int64))
@@ -416,9 +396,7 @@ def _meet(
     return access[left[right]], exposure[right]
 
 
-def _accesses(
-    e: Columns, start: NDArray[np.int64], complete: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _accesses(e: Columns, start: Ints, complete: Ints) -> tuple[Ints, Ints]:
     """Find the events that access windows. Return the access epoch of each, and the events."""
     is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
     epochs, found = [], []
@@ -439,21 +417,21 @@ class _Held(NamedTuple):
     """Calls in which origins were when their targets posted: `BY_START`, `BY_ACCESS`, `BY_COMPLETE` or `NOTHING`,
     event, call path, and begin and end of the call; (n,) each."""
 
-    by: NDArray[np.int64]
-    event: NDArray[np.int64]
+    by: Ints
+    event: Ints
     call_path: NDArray[np.int32]
-    enter_time: NDArray[np.int64]
-    exit_time: NDArray[np.int64]
+    enter_time: Ints
+    exit_time: Ints
 
 
 def _held(
     calls: CallInstances,
     of_epochs: dict[str, NDArray[Any]],
-    events: dict[str, NDArray[np.int64]],
-    access: NDArray[np.int64],
-    posted: NDArray[np.int64],
-    epoch: NDArray[np.int64],
-    call: NDArray[np.int64],
+    events: dict[str, Ints],
+    access: Ints,
+    posted: Ints,
+    epoch: Ints,
+    call: Ints,
 ) -> _Held:
     """Find the first call of each access epoch that was in progress when the target posted."""
     held = _Held(
@@ -464,7 +442,7 @@ def _held(
         posted.copy(),
     )
 
-    def hold(what: int, rows: NDArray[np.int64], *values: NDArray[Any]) -> None:
+    def hold(what: int, rows: Ints, *values: NDArray[Any]) -> None:
         columns: tuple[NDArray[Any], ...] = held
         for column, value in zip(columns, (what, *values), strict=True):
             column[rows] = value

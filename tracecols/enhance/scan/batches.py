@@ -27,6 +27,7 @@ from tracecols.enhance.scan.teams import IS_FORK
 from tracecols.kernels import arrays, stacks
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints, Mask
 from tracecols.work.large import LargeArrays, blocks
 
 BATCH = 1 << 20
@@ -55,11 +56,11 @@ NOTED = [
 def publish(
     scans: Sequence[LocationScan],
     attributed: stacks.AttributedEvents,
-    n_attributed: NDArray[np.int64],
+    n_attributed: Ints,
     period: NDArray[np.int32],
-    n_paths: NDArray[np.int64],
+    n_paths: Ints,
     large: LargeArrays,
-) -> NDArray[np.int64]:
+) -> Ints:
     """Publish the call path of every FORK so far on some locations, and the program it belongs to, for the threads
     forked there.
 
@@ -94,7 +95,7 @@ def publish(
 
 
 def compare_with_sides(
-    scans: Sequence[LocationScan], kind: NDArray[np.uint8], n_attributed: NDArray[np.int64], n_forks: NDArray[np.int64]
+    scans: Sequence[LocationScan], kind: NDArray[np.uint8], n_attributed: Ints, n_forks: Ints
 ) -> None:
     """Compare the events of some locations, after the pass, with the rows of their side tables.
 
@@ -179,14 +180,8 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
 
 
 def _global_calls(
-    regions: Regions,
-    paths: Columns,
-    calls: Columns,
-    events: Columns,
-    n_paths: NDArray[np.int64],
-    n_calls: NDArray[np.int64],
-    n_attributed: NDArray[np.int64],
-) -> tuple[NDArray[np.bool_], bool]:
+    regions: Regions, paths: Columns, calls: Columns, events: Columns, n_paths: Ints, n_calls: Ints, n_attributed: Ints
+) -> tuple[Mask, bool]:
     """Find call instances that are joined across all processes: one-sided communication, files, start and end of MPI.
 
     Returns a mask, and whether they may include one-sided communication or non-blocking collective operations.
@@ -269,7 +264,7 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
             return k
 
 
-def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
+def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], Ints]:
     """Read the next events of some locations.
 
     Of several locations, all events are read; of a single one, the next batch. Returns `time`, `kind` and `region`, not
@@ -285,7 +280,7 @@ def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]],
 def scan_batch(
     scans: Sequence[LocationScan],
     columns: Mapping[str, NDArray[Any]],
-    sizes: NDArray[np.int64],
+    sizes: Ints,
     buffers: ScanBuffers,
     ends: bool,
     pointers: stacks.Pointers = NO_POINTERS,
@@ -345,7 +340,7 @@ def scan_batch(
     return k
 
 
-def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+def _begin(scans: Sequence[LocationScan], time: Ints, bounds: Ints) -> Ints:
     """Return the states of some scans, prepared for their next events; (n_scans, N_STATE) int64. The rows become the
     states of the scans."""
     states = np.array([scan.state for scan in scans])
@@ -366,9 +361,7 @@ def _begin(scans: Sequence[LocationScan], time: NDArray[np.int64], bounds: NDArr
     return states
 
 
-def _sides(
-    scans: Sequence[LocationScan], times: Sequence[NDArray[np.int64]]
-) -> tuple[stacks.LocationSides, NDArray[np.int64], stacks.Tasks]:
+def _sides(scans: Sequence[LocationScan], times: Sequence[Ints]) -> tuple[stacks.LocationSides, Ints, stacks.Tasks]:
     """Return the values of side tables for the next events of some locations, where those of each begin
     (`stacks.scan_locations`), and their tasks."""
     values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]

@@ -22,6 +22,7 @@ from tracecols.enhance.scan.periods import Divider, divide_intervals
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
 from tracecols.kernels.periods import Labels, number_labels
+from tracecols.vectors import Ints
 
 TABLE_SIZE = 16
 """Call paths in phases are looked up in a table if it has at most this many entries per call path; 8 B each."""
@@ -42,13 +43,13 @@ class CallPaths:
     """(n,): where the region is called; -1 not known."""
     depth: NDArray[np.int32]
     """(n,): 0 for roots."""
-    representative: NDArray[np.int64]
+    representative: Ints
     """(n,): row of the earliest ENTER with this call path (cnodeptr, thesis 3.26); ties go to the lower location."""
-    end: NDArray[np.int64]
+    end: Ints
     """(n,): one past the last call path of the subtree; the subtree of i is i .. end[i] - 1."""
-    creation: NDArray[np.int64]
+    creation: Ints
     """(n,): all call paths in the order of their first occurrence in the locations, one location after the other."""
-    numbers: list[NDArray[np.int64]]
+    numbers: list[Ints]
     """list of (n_location,) int64: for each location, the numbers of its call paths in the merged tree."""
 
     @cached_property
@@ -59,7 +60,7 @@ class CallPaths:
     def __len__(self) -> int:
         return self.parent.size
 
-    def numbers_of(self, locations: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def numbers_of(self, locations: Ints) -> tuple[Ints, Ints]:
         """Return the begin of each location in the result, and the `numbers` of some locations, one location after the
         other; (n_locations + 1,), (n,) int64."""
         numbers = [self.numbers[i] for i in locations.tolist()]
@@ -76,31 +77,25 @@ class CallPaths:
         """The divider of the time into periods, or None."""
         return None
 
-    def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return the call paths of the whole time that correspond to the given ones."""
         return labels.astype(np.int64)
 
-    def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return the given call paths of the whole time in the periods of `like`."""
         return path.astype(np.int64)
 
-    def outside(self, path: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def outside(self, path: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return the given call paths of the whole time outside of all periods."""
         return np.asarray(path, np.int64)
 
-    def at(
-        self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
-    ) -> NDArray[np.int64]:
+    def at(self, labels: NDArray[np.signedinteger[Any]], time: Ints, location: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return call paths in the span that contains a time at a location; unchanged if the divider is not by time."""
         return labels.astype(np.int64)
 
     def divide(
-        self,
-        labels: NDArray[np.signedinteger[Any]],
-        begin: NDArray[np.int64],
-        end: NDArray[np.int64],
-        location: NDArray[np.signedinteger[Any]],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        self, labels: NDArray[np.signedinteger[Any]], begin: Ints, end: Ints, location: NDArray[np.signedinteger[Any]]
+    ) -> tuple[Ints, Ints, Ints]:
         """Divide intervals at the edges of spans. Return for every part its interval, its call path in the span, and
         its ticks, which are not negative.
 
@@ -129,7 +124,7 @@ class PeriodCallPaths(CallPaths):
     """(n,): the call path of the whole time that each represents."""
     period: NDArray[np.int32]
     """(n,): its period, -1 outside: a phase, or a span of time (`Divider`)."""
-    key: NDArray[np.int64]
+    key: Ints
     """(n,): ascending: (period + 1) * n_paths + path. Empty if all combinations exist."""
     by: Divider
 
@@ -193,11 +188,11 @@ class PeriodCallPaths(CallPaths):
         """The divider of the time into periods."""
         return self.by
 
-    def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return the call paths of the whole time that correspond to the given ones; null stays."""
         return pick(self.label_path, labels).astype(np.int64)
 
-    def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return call paths of the whole time in some periods, or outside of all periods if they do not occur there;
         null stays."""
         found = np.empty(path.size, np.int64)
@@ -219,25 +214,19 @@ class PeriodCallPaths(CallPaths):
             table[self.key] = np.arange(self.key.size)
         return Labels(n, self.key, table)
 
-    def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
+    def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return the given call paths of the whole time in the periods of `like`."""
         return self.label(path.astype(np.int64), pick(self.period, like))
 
-    def at(
-        self, labels: NDArray[np.signedinteger[Any]], time: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
-    ) -> NDArray[np.int64]:
+    def at(self, labels: NDArray[np.signedinteger[Any]], time: Ints, location: NDArray[np.signedinteger[Any]]) -> Ints:
         """Return call paths in the span that contains a time at a location; unchanged if the divider is not by time."""
         if not self.by.by_time:
             return labels.astype(np.int64)
         return self.label(self.path_of(labels), self.by.piece(time, location))
 
     def divide(
-        self,
-        labels: NDArray[np.signedinteger[Any]],
-        begin: NDArray[np.int64],
-        end: NDArray[np.int64],
-        location: NDArray[np.signedinteger[Any]],
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        self, labels: NDArray[np.signedinteger[Any]], begin: Ints, end: Ints, location: NDArray[np.signedinteger[Any]]
+    ) -> tuple[Ints, Ints, Ints]:
         """Divide intervals at the edges of spans. Return interval, call path in the span, and ticks of every part."""
         if not self.by.by_time:
             return super().divide(labels, begin, end, location)
@@ -245,7 +234,7 @@ class PeriodCallPaths(CallPaths):
         return row, self.label(self.path_of(labels)[row], piece), ticks
 
 
-def outermost_openmp(tree: CallPaths, regions: Regions, order: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+def outermost_openmp(tree: CallPaths, regions: Regions, order: Ints | None = None) -> Ints:
     """Find the outermost OpenMP call path that each call path belongs to: the one before it in `order`, as long as all
     call paths since then are deeper.
 

@@ -18,6 +18,7 @@ from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.enhance.scan.numbering import Numbering
 from tracecols.once import once
 from tracecols.store import Store
+from tracecols.vectors import Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Definitions:
     regions: Regions
     locations: Locations
     """The type of every location: a thread of a process, its master or a worker, or a stream of a device."""
-    first_rows: NDArray[np.int64]
+    first_rows: Ints
     """(n_locations,): row of the first event of every location."""
     communicators: Communicators
     order: EventOrder

@@ -15,6 +15,7 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.periods import after_last
 from tracecols.kernels.actions import ON_OFF, POP, PUSH, action_table
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -35,7 +36,7 @@ GROWTH = 8
 ACTION = action_table(PUSH, POP, ON_OFF)
 
 
-def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[np.int64] | None:
+def find_focus(store: Store, regions: Regions, locations: Locations) -> Ints | None:
     """Find when each process leaves MPI_Init and when it enters MPI_Finalize; only a fraction of the events is read.
 
     If a process never calls MPI_Init, its focus begins with that of the process that leaves it first. If it never calls
@@ -57,9 +58,7 @@ def find_focus(store: Store, regions: Regions, locations: Locations) -> NDArray[
     return np.stack([starts, np.maximum(starts, stops)], axis=1)[locations.process]
 
 
-def _begins_and_ends(
-    store: Store, regions: Regions, locations: Locations
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _begins_and_ends(store: Store, regions: Regions, locations: Locations) -> tuple[Ints, Mask]:
     """Return by process when it leaves MPI_Init and enters MPI_Finalize, and whether it does; (2, n_processes) int64,
     bool. Masters are searched first, since mostly they make these calls."""
     process = locations.process
@@ -76,9 +75,7 @@ def _begins_and_ends(
     return times, is_known
 
 
-def _search(
-    store: Store, regions: Regions, members: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+def _search(store: Store, regions: Regions, members: Ints) -> Iterator[tuple[int, Ints, Ints]]:
     """Yield 0 for begins or 1 for ends, locations, and the times found in their first or last events. In larger
     locations, more and more events are read until a time is found. Both ends may be in one row group."""
     n_events = store.n_events[members]
@@ -98,20 +95,20 @@ def _search(
             yield end, np.full(time.size, location), time
 
 
-def _groups(members: NDArray[np.int64], n_events: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _groups(members: Ints, n_events: Ints) -> list[Ints]:
     """Divide locations into groups that are read together."""
     group = np.cumsum(n_events[members]) // TOGETHER
     return [part for part in np.split(members, np.flatnonzero(np.diff(group)) + 1) if part.size]
 
 
-def _changes(columns: Columns) -> NDArray[np.int64]:
+def _changes(columns: Columns) -> Ints:
     """Return by how much each event changes the depth of the region stack."""
     action = ACTION[columns["kind"]]
     is_push = (action == PUSH) | ((action == ON_OFF) & (columns["region"] >= 0))
     return is_push.astype(np.int64) - ((action == POP) | ((action == ON_OFF) & ~is_push))
 
 
-def _first(at: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _first(at: Ints, bounds: Ints) -> tuple[Ints, Ints]:
     """Return locations and the first of the given events, which ascend, on each; `bounds` is where the events of each
     location begin."""
     of = np.searchsorted(bounds, at, "right") - 1
@@ -119,9 +116,7 @@ def _first(at: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[NDArray[np
     return of[is_first], at[is_first]
 
 
-def _exits_of_init(
-    regions: Regions, columns: Columns, bounds: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _exits_of_init(regions: Regions, columns: Columns, bounds: Ints) -> tuple[Ints, Ints]:
     """Find the locations that leave MPI_Init, and when they do so for the first time."""
     of, entered = _first(np.flatnonzero(_enters(columns, regions.is_init)), bounds)
     depth, location = np.cumsum(_changes(columns)), np.repeat(np.arange(bounds.size - 1), np.diff(bounds))
@@ -132,15 +127,13 @@ def _exits_of_init(
     return of, columns["time"][left]
 
 
-def _enters_of_finalize(
-    regions: Regions, columns: Columns, bounds: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _enters_of_finalize(regions: Regions, columns: Columns, bounds: Ints) -> tuple[Ints, Ints]:
     """Find the locations that enter MPI_Finalize, and when they do so for the first time."""
     of, entered = _first(np.flatnonzero(_enters(columns, regions.is_finalize)), bounds)
     return of, columns["time"][entered]
 
 
-def _enters(columns: Columns, which: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _enters(columns: Columns, which: Mask) -> Mask:
     """Select the events that enter one of some regions."""
-    mask: NDArray[np.bool_] = np.append(which, False).take(columns["region"])
+    mask: Mask = np.append(which, False).take(columns["region"])
     return mask & (ACTION.take(columns["kind"]) == PUSH)

@@ -21,6 +21,7 @@ from tracecols.kernels.gaps import CALLS, LAST, N_AROUND, N_COUNTED, Gaps
 from tracecols.schema import KINDS
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 WINDOW_EVENTS, MOST_EVENTS, PER_TASK = 1 << 19, 1 << 21, 4
 """Approximate events per window in short and in long traces, and windows per concurrent task; a process with fewer than
@@ -49,7 +50,7 @@ _OF_TABLE = {name: mask_of(k.number for k in KINDS if k.family == name) for name
 IS_LOCK, IS_ACQUIRE = _OF_TABLE["locks"], mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
-def _meanings(is_begin: NDArray[np.bool_], role: NDArray[np.int8]) -> kernels.Meanings:
+def _meanings(is_begin: Mask, role: NDArray[np.int8]) -> kernels.Meanings:
     """Return the meanings of kinds of events, given those that begin teams and the constructs of call paths."""
     pairs = [
         (IS_FORK, IS_JOIN),
@@ -71,7 +72,7 @@ def window_events(n_events: int, n_tasks: int, memory: int | None) -> int:
     return most if memory is None else min(most, max(memory // EVENT_BYTES, LEAST_EVENTS))
 
 
-def sample_times(store: Store, n_events: int, window: int) -> NDArray[np.int64]:
+def sample_times(store: Store, n_events: int, window: int) -> Ints:
     """Return the times after which a process may be divided; (n_samples,) int64, empty for short processes.
 
     `n_events` is that of the process; a window has about `window` events.
@@ -89,10 +90,10 @@ def sample_times(store: Store, n_events: int, window: int) -> NDArray[np.int64]:
 def find_gaps(
     store: Store,
     location: int,
-    times: NDArray[np.int64],
+    times: Ints,
     calls: stacks.CallInstances,
     attributed: stacks.AttributedEvents,
-    is_begin: NDArray[np.bool_],
+    is_begin: Mask,
     teams: TeamBegins,
     role: NDArray[np.int8],
 ) -> Gaps | None:
@@ -136,9 +137,7 @@ def find_gaps(
     return found
 
 
-def _rows_of_threads(
-    store: Store, location: int, enter: NDArray[np.int64], n_calls: NDArray[np.int64], n_of_teams: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _rows_of_threads(store: Store, location: int, enter: Ints, n_calls: Ints, n_of_teams: Ints) -> Ints:
     """Count the rows of the side table of threads before moments, if it has events that are not attributed: those of
     created threads, each of which belongs to the window of its call."""
     rows = store.read("threads", location, ["row", "kind"])
@@ -164,9 +163,7 @@ def _locks_are_held(store: Store, location: int, kind: NDArray[np.uint8]) -> boo
     return bool((held >= np.maximum.accumulate(np.where(is_first, before, 0))).all()) and int(held.min()) >= 0
 
 
-def _begin_here(
-    store: Store, location: int, kind: NDArray[np.uint8], column: str, start: NDArray[np.bool_], end: NDArray[np.bool_]
-) -> bool:
+def _begin_here(store: Store, location: int, kind: NDArray[np.uint8], column: str, start: Mask, end: Mask) -> bool:
     """Return whether all requests, or messages found by probes, that end on a location also begin there."""
     if not (start[kind].any() or end[kind].any()):
         return True

@@ -32,6 +32,7 @@ from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FLUSH, PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
+from tracecols.vectors import Ints, Mask
 
 WALKED = 1 << 17
 """Events per step of `walk_stacks`: its output stays in the cache, and 0.2 ms of Python per step are 3 ns per event."""
@@ -62,7 +63,7 @@ class CallInstances:
     """
 
     def __init__(
-        self, facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, teams: Teams
+        self, facts: Facts, scans: Sequence[LocationScan], members: Ints, only_global: bool, teams: Teams
     ) -> None:
         numbers = facts.call_paths.numbers
         chosen = members.tolist()
@@ -78,7 +79,7 @@ class CallInstances:
         first_begin[members] = [scans[i].first_begin for i in chosen]
         self.location = np.repeat(np.arange(len(scans), dtype=np.int32), counts)
         # if only global calls are included: location << 32 | number within the location, ascending
-        self._global: NDArray[np.int64] | None = None
+        self._global: Ints | None = None
         if only_global:
             of_location = joined([scans[i].global_numbers for i in chosen]) if chosen else np.zeros(0, np.int64)
             self._global = (self.location.astype(np.int64) << 32) | of_location
@@ -100,13 +101,13 @@ class CallInstances:
         )
         self.enter, self.exit = column("enter", np.int64), column("exit", np.int64)
         self.enter_time, self.exit_time = column("enter_time", np.int64), column("exit_time", np.int64)
-        self.tasks: NDArray[np.int64] = np.broadcast_to(np.int64(0), self.enter.shape)
+        self.tasks: Ints = np.broadcast_to(np.int64(0), self.enter.shape)
         if any("tasks" in source.names for source in sources):
             self.tasks = joined(
                 [s.column("tasks") if "tasks" in s.names else np.zeros(len(s), np.int64) for s in sources]
             )
 
-    def number(self, location: NDArray[np.int32], call: NDArray[np.int64]) -> NDArray[np.int64]:
+    def number(self, location: NDArray[np.int32], call: Ints) -> Ints:
         """Convert numbers of call instances within their locations into numbers in this table; -1 stays; (n,) int64."""
         if self._global is None:
             own = (self.start[:-1] - self._first)[location] + call
@@ -114,7 +115,7 @@ class CallInstances:
             own = np.searchsorted(self._global, (location.astype(np.int64) << 32) | call)
         return np.where(call >= 0, own, -1)
 
-    def columns_of(self, role: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def columns_of(self, role: str, number: Ints) -> dict[str, NDArray[Any]]:
         """Return the columns of a compound table that describe the call instance of one role.
 
         These are `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and
@@ -130,9 +131,7 @@ class CallInstances:
 
 
 @step(ANY, "team_instances")
-def find_teams(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, spill: Spill
-) -> Teams:
+def find_teams(facts: Facts, scans: Sequence[LocationScan], members: Ints, only_global: bool, spill: Spill) -> Teams:
     """Find the team instances of some locations; none in the global view."""
     if only_global:
         return Teams(facts.store, facts.locations, np.zeros(0, np.int64))
@@ -143,7 +142,7 @@ def find_teams(
 
 @step(ANY, "call_instances")
 def call_instances(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], only_global: bool, team_instances: Teams
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, only_global: bool, team_instances: Teams
 ) -> CallInstances:
     """Combine the call instances of some locations."""
     return CallInstances(facts, scans, members, only_global, team_instances)
@@ -152,7 +151,7 @@ def call_instances(
 def attributed_events(
     facts: Facts,
     scans: Sequence[LocationScan],
-    members: NDArray[np.int64],
+    members: Ints,
     calls: CallInstances,
     family: str,
     columns: Sequence[str],
@@ -193,7 +192,7 @@ def attributed_events(
 
 
 def _first_that_differs(
-    scans: Sequence[LocationScan], of_family: NDArray[np.bool_], expected: NDArray[np.uint8], counts: NDArray[np.int64]
+    scans: Sequence[LocationScan], of_family: Mask, expected: NDArray[np.uint8], counts: Ints
 ) -> int:
     """Return the first location whose events of a family differ in kind from the rows of its side table."""
     for scan, kind_in_table in zip(scans, np.split(expected, np.cumsum(counts)[:-1]), strict=True):
@@ -233,7 +232,7 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
     )
 
 
-def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: Ints) -> Ints:
     """Find the call path to which time without a call path is charged: the root in whose subtree the master of the
     process spends the most time.
 
@@ -250,9 +249,7 @@ def outermost_call_paths(facts: Facts, scans: Sequence[LocationScan], chosen: ND
     return result
 
 
-def _find_longest_roots(
-    facts: Facts, scans: Sequence[LocationScan], locations: NDArray[np.int64], found: NDArray[np.int64]
-) -> None:
+def _find_longest_roots(facts: Facts, scans: Sequence[LocationScan], locations: Ints, found: Ints) -> None:
     """Write to `found` the root in whose subtree each location spends the most time; locations without call paths are
     left unchanged."""
     labels = facts.call_paths
@@ -272,15 +269,15 @@ def _find_longest_roots(
 class WalkedEvents(NamedTuple):
     """Events of some locations, one location after the other, with the call path at each event."""
 
-    locations: NDArray[np.int64]
+    locations: Ints
     """(n_locations,): rows of the locations: one, or several with all their events."""
-    bounds: NDArray[np.int64]
+    bounds: Ints
     """(n_locations + 1,): first event of each location."""
-    row: NDArray[np.int64]
+    row: Ints
     """(n_locations,): row of the first of these events of each location."""
     is_end: bool
     """Whether these include the last events of the locations."""
-    time: NDArray[np.int64]
+    time: Ints
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
     """`time`, `kind` and `region`: (n,), as stored."""
@@ -292,8 +289,8 @@ def walk_stacks(
     facts: Facts,
     scans: Sequence[LocationScan],
     teams: Teams,
-    locations: NDArray[np.int64],
-    flush_stops: Sequence[NDArray[np.int64]] | None = None,
+    locations: Ints,
+    flush_stops: Sequence[Ints] | None = None,
 ) -> Iterator[WalkedEvents]:
     """Walk again through the events of some locations, with the call path at each event.
 
@@ -338,11 +335,7 @@ def walk_stacks(
 
 
 def _scan_again(
-    facts: Facts,
-    scans: Sequence[LocationScan],
-    teams: Teams,
-    location: int,
-    flush_stops: NDArray[np.int64] | None = None,
+    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: Ints | None = None
 ) -> LocationScan:
     """Return a new scan of a location that was scanned before, ready to start."""
     before = scans[location]
@@ -355,23 +348,23 @@ def _scan_again(
 class LocationStacks(NamedTuple):
     """State of the region stack of a location at each of its events."""
 
-    time: NDArray[np.int64]
+    time: Ints
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
     """`time`, `kind` and `region`: (n_events,), as stored."""
-    enterptr: NDArray[np.int64]
-    exitptr: NDArray[np.int64]
+    enterptr: Ints
+    exitptr: Ints
     """`enterptr` and `exitptr`: (n_events,), rows; -1 is null."""
     node: NDArray[np.int32]
     """(n_events,): call path, numbered within the location; -1 is null."""
-    numbers: NDArray[np.int64]
+    numbers: Ints
     """(n_nodes,): number of each of these call paths in the merged tree."""
 
-    def call_path(self, rows: slice = slice(None)) -> NDArray[np.int64]:
+    def call_path(self, rows: slice = slice(None)) -> Ints:
         """Return the call paths of some events; (n,) int64, -1 is null."""
         return pick(self.numbers, self.node[rows])
 
-    def is_enter(self, rows: slice = slice(None)) -> NDArray[np.bool_]:
+    def is_enter(self, rows: slice = slice(None)) -> Mask:
         """Return a mask of the events that enter a region, whether or not it is left; (n,) bool."""
         return (ACTION[self.kind[rows]] == PUSH) | (self.exitptr[rows] >= 0)
 
@@ -388,9 +381,7 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
 
 
-def scan_charges(
-    facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def scan_charges(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> tuple[Ints, Ints, Ints]:
     """Walk again through the events of a location, and return the call paths to which its time is charged, and when it
     was spent.
 

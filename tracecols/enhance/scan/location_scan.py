@@ -30,6 +30,7 @@ from tracecols.kernels.actions import action_table
 from tracecols.kernels.gaps import Gaps
 from tracecols.schema import EventKind
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 from tracecols.work.large import LargeArrays
 
 FOREIGN = -2
@@ -53,7 +54,7 @@ ACTION = action_table(
 """Action of each kind of event in the scan of a location."""
 
 
-ATTRIBUTED: NDArray[np.bool_] = mask_of(
+ATTRIBUTED: Mask = mask_of(
     actions.kinds_that(
         actions.FORK,
         actions.JOIN,
@@ -68,7 +69,7 @@ ATTRIBUTED: NDArray[np.bool_] = mask_of(
 """Kinds of attributed events; (256,) bool."""
 
 
-IS_TEAM_BEGIN: NDArray[np.bool_] = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
+IS_TEAM_BEGIN: Mask = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
 """Kinds of events with which a thread begins in a team; (256,) bool."""
 
 
@@ -109,7 +110,7 @@ IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKin
 """Kinds of events in traces that record the program and its threads."""
 
 
-def flush_stops_of(store: Store, locations: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def flush_stops_of(store: Store, locations: Ints) -> list[Ints]:
     """Return the end times of the buffer flushes of some locations, in order; a (n_flushes,) int64 array of ticks for
     each."""
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
@@ -160,12 +161,12 @@ class ScanBuffers:
     table: NDArray[np.int32]
     calls: stacks.CallInstances
     attributed: stacks.AttributedEvents
-    team_stack: NDArray[np.int64]
-    chain: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
-    begin: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
-    end: NDArray[np.int64] = field(default_factory=lambda: np.zeros(16, np.int64))
+    team_stack: Ints
+    chain: Ints = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
+    begin: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
+    end: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
     ended: list[LocationScan] = field(default_factory=list)
-    filled: NDArray[np.int64] = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
+    filled: Ints = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
     large: LargeArrays = field(default_factory=LargeArrays)
 
     @classmethod
@@ -182,7 +183,7 @@ class ScanBuffers:
         found.large = LargeArrays() if large is None else large
         return found
 
-    def grow(self, state: NDArray[np.int64]) -> None:
+    def grow(self, state: Ints) -> None:
         """Double the buffers that are full, for the location with this state."""
         n_paths, n_calls, n_attributed, n_phases = self.filled[: stacks.FREE_FRAME].tolist()
         if state[stacks.FREE] == -1:
@@ -204,13 +205,13 @@ class ScanBuffers:
         if state[stacks.TEAM_DEPTH] + 1 >= self.team_stack.size:
             self.team_stack = np.concatenate([self.team_stack, np.full_like(self.team_stack, -1)])
 
-    def periods(self, divider: Divider, focus: NDArray[np.int64]) -> stacks.Periods | None:
+    def periods(self, divider: Divider, focus: Ints) -> stacks.Periods | None:
         """Return the periods of locations as kernels take them, or None if time is not divided; `focus` is theirs."""
         if divider.mode is None:
             return None
         return stacks.Periods(divider.mode, divider.fits, divider.edges, focus, self.chain, self.begin, self.end)
 
-    def forget_ended(self, state: NDArray[np.int64]) -> None:
+    def forget_ended(self, state: Ints) -> None:
         """Discard the results of the locations that ended; those of the location being scanned, which has this state,
         move to the front."""
         columns = (self.paths, self.calls, self.attributed, (self.begin, self.end))
@@ -311,10 +312,10 @@ class LocationScan:
         teams: Teams,
         order: EventOrder,
         location: int,
-        flush_stops: NDArray[np.int64] | None = None,
+        flush_stops: Ints | None = None,
         is_device: bool = False,
         divider: Divider = WHOLE,
-        samples: NDArray[np.int64] = NOTHING,
+        samples: Ints = NOTHING,
     ) -> None:
         self.divider, self.samples = divider, samples
         is_marked = samples.size and teams.forker[location] < 0
@@ -391,7 +392,7 @@ class LocationScan:
         return self.at + self.n_known + self.done
 
     @property
-    def begins(self) -> NDArray[np.bool_]:
+    def begins(self) -> Mask:
         """Kinds of events with which this location begins in teams; (256,) bool."""
         return IS_FORK if self.forks_teams else IS_TEAM_BEGIN
 
@@ -415,7 +416,7 @@ class LocationScan:
         action = FORKER_ACTION if self.forks_teams else ACTION
         return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
 
-    def side_values(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def side_values(self, time: Ints) -> tuple[Ints, ...]:
         """Return the values of its side tables, in the order of `stacks.LocationSides` without `n_known`; `time` has
         the times of its next events."""
         return (
@@ -440,7 +441,7 @@ class LocationScan:
         self.n_calls, self.n_attributed, self.program = n_calls, n_attributed, program
         self.bad_exits, self.open, self.disordered, self.nested = bad_exits, n_open, disordered, nested
 
-    def _team_intervals(self, time: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _team_intervals(self, time: Ints) -> tuple[Ints, Ints]:
         """Find the rows between which this thread belongs to teams of another thread, as far as the batch shows."""
         spans = self._spans
         if spans is None or not time.size:
@@ -534,7 +535,7 @@ class LocationScan:
 
     def finish(
         self,
-        global_numbers: NDArray[np.int64],
+        global_numbers: Ints,
         paths: ColumnSlice,
         calls: ColumnSlice,
         events: ColumnSlice,

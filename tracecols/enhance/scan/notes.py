@@ -23,11 +23,12 @@ from tracecols.schema.compound import COUNTER_VALUES, LOCATION_MARKERS, PARAMETE
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
+from tracecols.vectors import Ints
 
 Rows = dict[str, NDArray[Any]]
 
 
-def _instances(at_events: LocationStacks, event: NDArray[np.int64], location: int, first: int) -> Rows:
+def _instances(at_events: LocationStacks, event: Ints, location: int, first: int) -> Rows:
     """Return the columns that describe the region instances in which some events of a location lie.
 
     Events are numbered within the location, whose first event is row `first`; numbers beyond the last event give null.

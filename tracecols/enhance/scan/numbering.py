@@ -17,6 +17,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine, latest_before
 from tracecols.enhance.definitions.locations import PIECE_NUMBERS
 from tracecols.store import Store
+from tracecols.vectors import Ints
 
 N_COLUMNS = 7
 """Columns of a row: `Numbered`, key (four columns), position in the slice, number in the whole trace."""
@@ -59,11 +60,9 @@ class Numbering:
         of operations before the first position of their key, and of operations with other keys, is their position.
     """
 
-    def __init__(self, rows: NDArray[np.int64]) -> None:
+    def __init__(self, rows: Ints) -> None:
         self.rows = rows
-        self._of: Mapping[int, NDArray[np.int64]] = {
-            what: rows[rows[:, 0] == what] for what in distinct(rows[:, 0]).tolist()
-        }
+        self._of: Mapping[int, Ints] = {what: rows[rows[:, 0] == what] for what in distinct(rows[:, 0]).tolist()}
 
     @classmethod
     def of(cls, store: Store) -> Numbering:
@@ -85,7 +84,7 @@ class Numbering:
     def __bool__(self) -> bool:
         return bool(self.rows.size)
 
-    def number(self, what: Numbered, position: NDArray[np.int64], *key: NDArray[np.integer]) -> NDArray[np.int64]:
+    def number(self, what: Numbered, position: Ints, *key: NDArray[np.integer]) -> Ints:
         """Return the numbers of operations in the whole trace, given their positions among the operations with the same
         key in this trace.
 

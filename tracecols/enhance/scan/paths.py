@@ -11,29 +11,30 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.errors import AnalysisError
+from tracecols.vectors import Ints, Mask
 
 MAX_TEXT = 1 << 30
 """Maximum total bytes of the names of call paths: a recursion 10,000 levels deep takes 10,000 times the bytes of its
 region names."""
 
 
-def with_descendants(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.bool_]:
+def with_descendants(heads: Mask, end: NDArray[np.integer]) -> Mask:
     """Select the given call paths and all their descendants. The subtree of a call path is [call path, end)."""
     change = np.zeros(heads.size + 1, np.int64)
     change[:-1] += heads
     np.subtract.at(change, end[heads], 1)
-    result: NDArray[np.bool_] = np.cumsum(change)[:-1] > 0
+    result: Mask = np.cumsum(change)[:-1] > 0
     return result
 
 
-def count_descendants(mask: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
+def count_descendants(mask: Mask, end: NDArray[np.integer]) -> Ints:
     """Count the selected call paths in the subtree of each call path, itself included. The subtree of a call path is
     [call path, end)."""
     before = np.append(0, np.cumsum(mask, dtype=np.int64))
     return before[end] - before[:-1]
 
 
-def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[np.int64]:
+def outermost_of(heads: Mask, end: NDArray[np.integer]) -> Ints:
     """Find for each call path the outermost selected call path that is itself or one of its ancestors, or -1 if there
     is none. The subtree of a call path is [call path, end)."""
     if not heads.size:
@@ -44,7 +45,7 @@ def outermost_of(heads: NDArray[np.bool_], end: NDArray[np.integer]) -> NDArray[
     return np.where(above > numbers, np.maximum.accumulate(np.where(is_outermost, numbers, -1)), -1)
 
 
-def is_repeated(region: NDArray[np.integer], end: NDArray[np.integer]) -> NDArray[np.bool_]:
+def is_repeated(region: NDArray[np.integer], end: NDArray[np.integer]) -> Mask:
     """Select recursive call paths: those below another call path of the same region. The subtree of a call path is
     [call path, end)."""
     n = region.size
@@ -124,9 +125,9 @@ def _check_size(above: list[int], name: Sequence[str] | NDArray[np.object_], cho
         )
 
 
-def named(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
+def named(name: NDArray[np.object_], wanted: str) -> Mask:
     """Find the regions with a name; if there are none, those whose names match it as a shell pattern."""
-    found: NDArray[np.bool_] = np.asarray(name == wanted, bool)
+    found: Mask = np.asarray(name == wanted, bool)
     if not found.any():
         matches = re.compile(translate(wanted)).match
         found = np.fromiter((matches(n) is not None for n in name), bool, len(name))
@@ -137,7 +138,7 @@ NUMBERED = re.compile(r"(.*[^\s\d#_:=.,(\[-])[\s#_:=.,(\[-]*(\d{1,18})[\s)\]]*",
 """Names of one family differ only in a trailing number: `ProfilerStep#10`, `iteration_3`, `epoch [7]`."""
 
 
-def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], Ints]:
     """Split the names of regions into the name of a family and a running number. If a name has no number, it is the
     family, and the number is -1."""
     found = [NUMBERED.fullmatch(n) for n in name]
@@ -145,9 +146,7 @@ def families(name: NDArray[np.object_]) -> tuple[NDArray[np.object_], NDArray[np
     return family, np.array([-1 if m is None else int(m[2]) for m in found], np.int64)
 
 
-def without_numbers(
-    name: NDArray[np.object_], most_visits: NDArray[np.int64], is_phase: NDArray[np.bool_]
-) -> tuple[NDArray[np.object_], NDArray[np.int64]]:
+def without_numbers(name: NDArray[np.object_], most_visits: Ints, is_phase: Mask) -> tuple[NDArray[np.object_], Ints]:
     """Find the regions that are steps of a program distinguished by a running number, such as `ProfilerStep#10`.
 
     A region is a step if other regions have the same name except for the trailing number, and no thread enters it
@@ -167,12 +166,8 @@ def without_numbers(
 
 
 def merged_below_steps(
-    merged: NDArray[np.int64],
-    parent: NDArray[np.integer],
-    region: NDArray[np.integer],
-    counts_as: NDArray[np.int64],
-    is_phase: NDArray[np.bool_],
-) -> NDArray[np.int64]:
+    merged: Ints, parent: NDArray[np.integer], region: NDArray[np.integer], counts_as: Ints, is_phase: Mask
+) -> Ints:
     """Find for each call path the first one that differs from it only in the running numbers of the steps above.
 
     The last region keeps its number, since functions may have similar names, unless the recording marks it as a phase.
@@ -185,11 +180,11 @@ def merged_below_steps(
     if not own.size:
         return merged
     _, first, of = np.unique(np.stack([above, own], axis=1), axis=0, return_index=True, return_inverse=True)
-    result: NDArray[np.int64] = first[of.reshape(-1)]
+    result: Ints = first[of.reshape(-1)]
     return result
 
 
-def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool_]:
+def named_or_numbered(name: NDArray[np.object_], wanted: str) -> Mask:
     """Find the regions with a name, or those that match it as a shell pattern; if there are none, those of the family
     with this name."""
     found = named(name, wanted)
@@ -199,9 +194,7 @@ def named_or_numbered(name: NDArray[np.object_], wanted: str) -> NDArray[np.bool
     return found
 
 
-def merged_paths(
-    parent: NDArray[np.integer], depth: NDArray[np.integer], region: NDArray[np.integer]
-) -> NDArray[np.int64]:
+def merged_paths(parent: NDArray[np.integer], depth: NDArray[np.integer], region: NDArray[np.integer]) -> Ints:
     """Find for each call path the first one with the same regions from the root on; `region` is the number that the
     region of each call path counts as (`without_numbers`).
 
@@ -221,7 +214,7 @@ def merged_paths(
     return merged
 
 
-def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> NDArray[np.bool_]:
+def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) -> Mask:
     """Find the call paths that match a shell pattern in which ``*`` also matches slashes.
 
     The pattern is an automaton that runs down the tree, so that no path is built as text. O(n + length of the names).
@@ -263,7 +256,7 @@ def match_paths(parent: NDArray[np.int32], name: Iterable[str], pattern: str) ->
     return np.fromiter((len(pieces) in s for s in states), bool, len(states))
 
 
-def find_paths(parent: NDArray[np.int32], name: NDArray[np.object_], text: str) -> NDArray[np.bool_]:
+def find_paths(parent: NDArray[np.int32], name: NDArray[np.object_], text: str) -> Mask:
     """Find call paths by a text, which is tried as a full path, as a pattern of full paths, as a region name, and as a
     pattern of region names, in this order."""
     found = match_paths(parent, name, re.sub(r"([*?[])", r"[\1]", text))

@@ -16,6 +16,7 @@ from tracecols.given.arguments import did_you_mean, is_whole_number, show
 from tracecols.given.quantities import counted
 from tracecols.kernels import periods as kernels
 from tracecols.kernels import stacks
+from tracecols.vectors import Ints, Mask
 
 PHASE, BIN = KINDS = ("phase", "bin")
 """Kinds of periods."""
@@ -30,7 +31,7 @@ MOST_BINS = 1 << 20
 """Maximum number of bins."""
 
 
-def _nothing() -> NDArray[np.int64]:
+def _nothing() -> Ints:
     return np.zeros(0, np.int64)
 
 
@@ -48,22 +49,22 @@ class Divider:
     """`phase`, `bin`, `focus`, or empty if time is not divided."""
     mode: int | None = None
     """`stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None if time is not divided."""
-    fits: NDArray[np.bool_] = field(default_factory=lambda: np.zeros((0, 0), bool))
+    fits: Mask = field(default_factory=lambda: np.zeros((0, 0), bool))
     """(n_levels, n_regions): regions that begin phases, regions they have to be called from, and so on upwards."""
-    edges: NDArray[np.int64] = field(default_factory=_nothing)
+    edges: Ints = field(default_factory=_nothing)
     """(n_bins - 1,): ticks at which all bins but the first begin."""
-    bounds: NDArray[np.int64] = field(default_factory=_nothing)
+    bounds: Ints = field(default_factory=_nothing)
     """(n_bins + 1,): ticks of the boundaries of the bins."""
     words: str = ""
     """Description of the division for users."""
-    focus: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    focus: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     """(n_locations, 2): begin and end of the focus of each location in ticks; the whole trace if there is no focus.
     Only for bins and the focus."""
     has_focus: bool = False
     """Whether a focus is distinguished."""
 
     @classmethod
-    def of_bins(cls, bounds: NDArray[np.int64], n_locations: int) -> Divider:
+    def of_bins(cls, bounds: Ints, n_locations: int) -> Divider:
         """Divide at the edges of bins, without a focus."""
         everything = np.array([[np.iinfo(np.int64).min, np.iinfo(np.int64).max]])
         focus = np.repeat(everything, n_locations, axis=0)
@@ -84,7 +85,7 @@ class Divider:
         """The period in which a location begins: its first span, or outside of all phases."""
         return 0 if self.by_time else -1
 
-    def period_of_rest(self, location: NDArray[np.signedinteger[Any]] | None, n: int) -> NDArray[np.int64]:
+    def period_of_rest(self, location: NDArray[np.signedinteger[Any]] | None, n: int) -> Ints:
         """Return the periods for values whose time is unknown: outside of all phases, or the first span in the focus;
         (n,) int64.
 
@@ -94,11 +95,11 @@ class Divider:
             return np.asarray(self._focus_edges(location)[0] + 1, np.int64)
         return np.full(n, {BIN: 0, FOCUS: 1}.get(self.kind, -1))
 
-    def converted(self, times: Callable[[NDArray[np.int64]], NDArray[Any]]) -> Divider:
+    def converted(self, times: Callable[[Ints], NDArray[Any]]) -> Divider:
         """Return the same divider with edges in another unit of time."""
         return replace(self, edges=times(self.edges), focus=times(self.focus))
 
-    def edges_of(self, locations: NDArray[np.int64]) -> NDArray[np.int64]:
+    def edges_of(self, locations: Ints) -> Ints:
         """Return the edges between the spans of some locations, ascending; (n_locations, n_spans - 1) int64."""
         of_bins = np.broadcast_to(self.edges, (locations.size, self.edges.size))
         return np.sort(np.concatenate([of_bins, self.focus[locations]], axis=1), axis=1)
@@ -110,14 +111,14 @@ class Divider:
 
     def piece(
         self, time: NDArray[Any], location: NDArray[np.signedinteger[Any]], side: Literal["left", "right"] = "right"
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Return the last spans that begin at or before times; with side `left`, the first that end at or after
         them."""
         found = np.empty(time.size, np.int64)
         (kernels.find_begun if side == "right" else kernels.find_ended)(time, location, self.spans, found)
         return found
 
-    def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _focus_edges(self, location: NDArray[np.signedinteger[Any]]) -> tuple[Ints, Ints]:
         """Return the numbers of the edges at the begin and end of the focus of some locations; at equal times they
         precede edges of bins."""
         if location.size < len(self.focus):
@@ -127,14 +128,14 @@ class Divider:
             found = np.searchsorted(self.edges, self.focus)[location]
         return found[:, 0], found[:, 1] + 1
 
-    def focus_of(self, locations: Sequence[int]) -> NDArray[np.int64]:
+    def focus_of(self, locations: Sequence[int]) -> Ints:
         """Return the focus of some locations as kernels take it (`stacks.Periods`); (n, 4) int64."""
         if not self.by_time:
             return np.zeros((len(locations), 4), np.int64)
         which = np.array(locations, np.int64)
         return np.column_stack([self.focus[which], *self._focus_edges(which)])
 
-    def edge(self, number: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+    def edge(self, number: Ints, location: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
         """Return the times of some edges: the smallest and the largest integer for those before the first and after the
         last.
 
@@ -146,7 +147,7 @@ class Divider:
         ends = self.focus[location]
         return np.where(number == begin, ends[:, 0], np.where(number == end, ends[:, 1], of_bins))
 
-    def bin_of(self, piece: NDArray[Any], location: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    def bin_of(self, piece: NDArray[Any], location: NDArray[Any]) -> tuple[NDArray[np.int32], Mask]:
         """Return the bin in which each span lies, and whether it lies in the focus."""
         begin, end = self._focus_edges(location)
         passed = (piece > begin).astype(np.int32) + (piece > end)
@@ -174,7 +175,7 @@ class Periods(NamedTuple):
         return {name: value for name, value in given.items() if value is not None}
 
     def divider(
-        self, regions: Regions, manifest: Mapping[str, Any], n_locations: int, focus: NDArray[np.int64] | None = None
+        self, regions: Regions, manifest: Mapping[str, Any], n_locations: int, focus: Ints | None = None
     ) -> Divider:
         """Return the divider of the time of a trace. `focus`: ticks of begin and end of the focus of each location, if
         it is to be distinguished; ignored for phases. Raises AnalysisError if no region has the name, or for bins
@@ -289,8 +290,8 @@ def _bins(asked: Periods, manifest: Mapping[str, Any]) -> Divider:
 
 
 def divide_intervals(
-    by: Divider, begin: NDArray[np.int64], end: NDArray[np.int64], location: NDArray[np.signedinteger[Any]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    by: Divider, begin: Ints, end: Ints, location: NDArray[np.signedinteger[Any]]
+) -> tuple[Ints, Ints, Ints]:
     """Divide intervals at the edges between spans; O(n + number of parts).
 
     An interval that ends before it begins has no parts. Returns interval, span and ticks of every part.

@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.facts import Facts
+from tracecols.vectors import Mask
 
-RegionRule = Callable[[Regions], NDArray[np.bool_]]
+RegionRule = Callable[[Regions], Mask]
 
 
 @cache
 def named(pattern: str, paradigm: str) -> RegionRule:
     """Make a region rule: regions of a paradigm whose whole name, in lower case, matches a regular expression."""
 
-    def rule(regions: Regions) -> NDArray[np.bool_]:
-        fits: NDArray[np.bool_] = regions.paradigm == paradigm
+    def rule(regions: Regions) -> Mask:
+        fits: Mask = regions.paradigm == paradigm
         which = np.flatnonzero(fits).tolist()
         if which:
             # compiled only if there are regions of the paradigm: all rules together take 60 ms
@@ -36,7 +37,7 @@ def named(pattern: str, paradigm: str) -> RegionRule:
 def called(pattern: str) -> RegionRule:
     """Make a region rule: regions of any paradigm whose whole name, case-sensitive, matches a regular expression."""
 
-    def rule(regions: Regions) -> NDArray[np.bool_]:
+    def rule(regions: Regions) -> Mask:
         compiled = re.compile(pattern)
         return np.fromiter((compiled.fullmatch(n) is not None for n in regions.name), bool, len(regions))
 
@@ -47,7 +48,7 @@ def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
     """Make a region rule: regions with one of some roles, of one paradigm or of any."""
     wanted = list(roles)
 
-    def rule(regions: Regions) -> NDArray[np.bool_]:
+    def rule(regions: Regions) -> Mask:
         fits = np.isin(regions.role, wanted)
         return fits & (regions.paradigm == paradigm) if paradigm else fits
 
@@ -57,7 +58,7 @@ def in_role(roles: Iterable[str], paradigm: str = "") -> RegionRule:
 def either(*rules: RegionRule) -> RegionRule:
     """Make a region rule that fits if any of the given rules does."""
 
-    def rule(regions: Regions) -> NDArray[np.bool_]:
+    def rule(regions: Regions) -> Mask:
         return np.logical_or.reduce([r(regions) for r in rules])
 
     return rule
@@ -70,25 +71,25 @@ SIGNAL = named("pthread_cond_(broadcast|signal)", "pthread")
 """Calls that signal a condition variable."""
 
 
-def is_polling(regions: Regions) -> NDArray[np.bool_]:
+def is_polling(regions: Regions) -> Mask:
     """Region rule: polling calls, such as MPI_Test and MPI_Iprobe."""
     return regions.is_poll
 
 
-def is_blocking_probe(regions: Regions) -> NDArray[np.bool_]:
+def is_blocking_probe(regions: Regions) -> Mask:
     """Region rule: MPI_Probe and MPI_Mprobe."""
     return regions.is_blocking_probe
 
 
-def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> NDArray[np.bool_]:
+def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> Mask:
     """Return a mask of the call paths whose regions fit a rule; false for null, -1."""
     mask = facts.memo.get(rule)
     if mask is None:
         mask = facts.memo[rule] = np.append(rule(facts.regions)[facts.call_paths.region], False)
-    result: NDArray[np.bool_] = mask[call_path]
+    result: Mask = mask[call_path]
     return result
 
 
-def nothing(regions: Regions) -> NDArray[np.bool_]:
+def nothing(regions: Regions) -> Mask:
     """The region rule that no region fits."""
     return np.zeros(len(regions), bool)

@@ -22,6 +22,7 @@ from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import stacks
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import Report, not_reported
 
 WAVE = 1 << 24
@@ -49,7 +50,7 @@ threads would wait for the interpreter lock: for 10,000 locations of 200 events 
 1.7."""
 
 
-def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
+def inherited(scans: Sequence[LocationScan]) -> Mask:
     """Return a mask of the call paths of some locations, one location after the other, that continue the call path of a
     FORK on another location: those of a worker within a team; O(n log depth)."""
     size = np.array([len(scan.paths) for scan in scans], np.int64)
@@ -59,13 +60,11 @@ def inherited(scans: Sequence[LocationScan]) -> NDArray[np.bool_]:
     while (top != top[top]).any():
         top = top[top]
     above = parent[top]
-    is_inherited: NDArray[np.bool_] = (above < -1) & (above != stacks.IN_PROGRAM)
+    is_inherited: Mask = (above < -1) & (above != stacks.IN_PROGRAM)
     return is_inherited
 
 
-def plan_processes(
-    members: NDArray[np.int64], n_events: NDArray[np.int64], process: NDArray[np.int32], size: int
-) -> list[NDArray[np.int64]]:
+def plan_processes(members: Ints, n_events: Ints, process: NDArray[np.int32], size: int) -> list[Ints]:
     """Divide some locations into groups of whole processes (`partitions.whole_processes`); `n_events` and `process`
     cover all locations."""
     return [members[group] for group in whole_processes(n_events[members], process[members], size)]
@@ -104,7 +103,7 @@ def scan_locations(
     spill: Spill,
     report: Report = not_reported,
     divider: Divider = WHOLE,
-    members: NDArray[np.int64] | None = None,
+    members: Ints | None = None,
     memory: int | None = None,
     window: int = WINDOW_EVENTS,
 ) -> list[LocationScan]:
@@ -120,7 +119,7 @@ def scan_locations(
     found: dict[int, LocationScan] = {}
     buffers = BufferPool(spill.large)
 
-    def prepare(members: NDArray[np.int64]) -> dict[int, LocationScan]:
+    def prepare(members: Ints) -> dict[int, LocationScan]:
         teams = Teams(store, locations, members, large=spill.large)
         of_process = np.bincount(locations.process[members], n_events[members])
         samples = {p: sample_times(store, int(of_process[p]), window) for p in set(locations.process[members].tolist())}

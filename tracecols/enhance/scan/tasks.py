@@ -12,6 +12,7 @@ from tracecols.enhance.dataflow.grouping import combine
 from tracecols.kernels.actions import TASK_COMPLETE, TASK_SWITCH, kinds_that
 from tracecols.schema import EventKind
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 SWITCHES, COMPLETES = kinds_that(TASK_SWITCH), kinds_that(TASK_COMPLETE)
 CREATES = (EventKind.THREAD_TASK_CREATE, EventKind.OMP_TASK_CREATE)
@@ -23,7 +24,7 @@ NAMES = ("kind", "team", "creator", "generation", "task")
 
 def name_tasks(
     process: NDArray[np.int32], kind: NDArray[np.uint8], *name: NDArray[np.signedinteger[Any]]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Ints, Mask]:
     """Return a number for the name of the task of each event, which later tasks of the process may have again, and
     whether it is an implicit task; (n,).
 
@@ -40,11 +41,11 @@ def name_tasks(
 class TaskEvents:
     """The events of one location that switch or complete tasks, in order."""
 
-    row: NDArray[np.int64]
+    row: Ints
     """(n,): rows of the events, relative to a first row."""
     kind: NDArray[np.uint8]
     """(n,)"""
-    slot: NDArray[np.int64]
+    slot: Ints
     """(n,): number of the task; 0 is the implicit one."""
 
     @classmethod

@@ -17,6 +17,7 @@ from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_th
 from tracecols.once import once
 from tracecols.schema import EventKind
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 from tracecols.work.large import BLOCK, LargeArrays, blocks
 
 FORKS, JOINS = kinds_that(FORK), kinds_that(JOIN)
@@ -43,12 +44,12 @@ _PROCESSES, _LOCATIONS = 1 << 40, 1 << 41
 class ThreadEvents:
     """The thread events of one location, in order, or of several, one location after the other: (n,) arrays."""
 
-    row: NDArray[np.int64]
+    row: Ints
     kind: NDArray[np.uint8]
     team: NDArray[np.int32]
 
     @property
-    def is_begin(self) -> NDArray[np.bool_]:
+    def is_begin(self) -> Mask:
         """Mask of the events that begin a team."""
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
@@ -59,11 +60,11 @@ class ForkSpans:
     if there is none), and call paths of both (-1 if none). `start`: first FORK of each location, and their number.
     """
 
-    start: NDArray[np.int64]
-    fork_row: NDArray[np.int64]
-    join_row: NDArray[np.int64]
-    fork_time: NDArray[np.int64]
-    join_time: NDArray[np.int64]
+    start: Ints
+    fork_row: Ints
+    join_row: Ints
+    fork_time: Ints
+    join_time: Ints
     node: NDArray[np.int32]
     join_node: NDArray[np.int32]
 
@@ -80,7 +81,7 @@ class TeamEvents:
         By location, as far as they were requested (`location_scan.forks_of`).
     """
 
-    def __init__(self, of_all: ThreadEvents, counts: NDArray[np.int64]) -> None:
+    def __init__(self, of_all: ThreadEvents, counts: Ints) -> None:
         self.all, self.start = of_all, np.append(0, np.cumsum(counts))
         self.forks: dict[int, ForkSpans] = {}
 
@@ -89,7 +90,7 @@ class TeamEvents:
         here = slice(int(self.start[location]), int(self.start[location + 1]))
         return ThreadEvents(self.all.row[here], self.all.kind[here], self.all.team[here])
 
-    def of(self, locations: NDArray[np.int64]) -> tuple[ThreadEvents, NDArray[np.int64]]:
+    def of(self, locations: Ints) -> tuple[ThreadEvents, Ints]:
         """Return the events of some locations, and the number of events of each."""
         counts = np.diff(self.start)[locations]
         at = ranges(self.start[locations], counts)
@@ -100,8 +101,8 @@ class TeamBegins(NamedTuple):
     """The begins of a location in teams: the mark of each (`Teams.marks_of`), and the team instance, or -1 if the team
     is not defined or no thread forked it; (n_begins,) int64 each."""
 
-    marks: NDArray[np.int64]
-    instance: NDArray[np.int64]
+    marks: Ints
+    instance: Ints
 
 
 class Teams:
@@ -145,8 +146,8 @@ class Teams:
         self,
         store: Store,
         locations: Locations,
-        members: NDArray[np.int64] | None = None,
-        forker: NDArray[np.int64] | None = None,
+        members: Ints | None = None,
+        forker: Ints | None = None,
         large: LargeArrays | None = None,
     ) -> None:
         n_locations, self.large = len(locations), large or LargeArrays()
@@ -182,17 +183,17 @@ class Teams:
         communicator = np.where(of_process.team < self._n_defined, of_process.team, -1).astype(np.int32)
         self.communicator = self.large.computed(n, np.int32, lambda here: communicator[found.team[here]])
 
-    def _count(self, meaning: int) -> NDArray[np.int64]:
+    def _count(self, meaning: int) -> Ints:
         """Count the events with a meaning by location; (n_locations,) int64."""
         kind, start = self.events.all.kind, self.events.start
         at = self.large.chosen(kind.size, lambda here: MEANING.take(kind[here]) == meaning)
         return np.diff(np.searchsorted(at, start))
 
-    def n_joins(self) -> NDArray[np.int64]:
+    def n_joins(self) -> Ints:
         """Return the number of JOINs of each location; (n_locations,) int64."""
         return self._count(kernels.JOINS)
 
-    def _list(self, locations: Locations, chosen: NDArray[np.int64]) -> tuple[kernels.Begins, kernels.ProcessTeams]:
+    def _list(self, locations: Locations, chosen: Ints) -> tuple[kernels.Begins, kernels.ProcessTeams]:
         """List the begins of some locations in teams, and the teams; the k-th begin in a team belongs to the k-th
         instance of it."""
         n, large = int(self.begin_start[-1]), self.large
@@ -210,7 +211,7 @@ class Teams:
         self.n_undefined = int(n_undefined)
         return begins, kernels.ProcessTeams(of_process.team[:n_teams], of_process.process[:n_teams])
 
-    def _everywhere(self, teams: kernels.ProcessTeams) -> NDArray[np.int64]:
+    def _everywhere(self, teams: kernels.ProcessTeams) -> Ints:
         """Return numbers of teams (of defined ones, one per process, one per location) that do not depend on which
         locations are analysed."""
         of_process = teams.team - self._n_defined
@@ -218,7 +219,7 @@ class Teams:
         others = np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
         return np.where(teams.team < self._n_defined, teams.team, others) * self._n_processes + teams.process
 
-    def _forkers(self, locations: Locations, forks: NDArray[np.int64], begins: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _forkers(self, locations: Locations, forks: Ints, begins: Ints) -> Ints:
         """Find, for processes whose threads do not record begins in teams, the location that forks, from the locations
         that fork and those that begin; -1 for other locations, (n_locations,)."""
         of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
@@ -232,29 +233,29 @@ class Teams:
         return slice(int(self.begin_start[location]), int(self.begin_start[location + 1]))
 
     @once
-    def _masters(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _masters(self) -> tuple[Ints, Ints]:
         """For each team begin, the location that forked the team (-1 if there is none or it is the location itself) and
         the number of the FORK (-1 if there is none)."""
 
-        def forked_by(here: slice) -> NDArray[np.int64]:
+        def forked_by(here: slice) -> Ints:
             by = pick(self.location, self.master[self.instance[here]])
             return np.where(self.is_master[here], -1, by).astype(np.int64)
 
         n, computed = self.instance.size, self.large.computed
         return computed(n, np.int64, forked_by), computed(n, np.int64, lambda here: self.fork[self.instance[here]])
 
-    def masters_of(self, location: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def masters_of(self, location: int) -> tuple[Ints, Ints]:
         """Return for each team begin of a location the location that forked the team (-1 if there is none or it is the
         location itself) and the number of the FORK (-1 if there is none)."""
         mine, (master, fork) = self.begins_of(location), self._masters
         return master[mine], fork[mine]
 
-    def marks_of(self, location: int) -> NDArray[np.int64]:
+    def marks_of(self, location: int) -> Ints:
         """Return a mark for each begin of a location: the marks of all threads of a team instance add up to 0, those of
         some of its threads do not."""
         mine = self.begins_of(location)
 
-        def marks(here: slice) -> NDArray[np.int64]:
+        def marks(here: slice) -> Ints:
             instance = self.instance[mine][here]
             mark = (instance + 1) * np.int64(-7046029254386353131)
             is_last = self._last[instance] == np.arange(here.start, here.stop) + mine.start
@@ -267,26 +268,26 @@ class Teams:
         """Return the begins of a location for the search of moments at which its process can be divided."""
         mine = self.begins_of(location)
 
-        def known(here: slice) -> NDArray[np.int64]:
+        def known(here: slice) -> Ints:
             instance = self.instance[mine][here]
             return np.where((self.communicator[instance] >= 0) & (self.master[instance] >= 0), instance, -1)
 
         return TeamBegins(self.marks_of(location), self.large.computed(mine.stop - mine.start, np.int64, known))
 
     @once
-    def _forks(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _forks(self) -> tuple[Ints, Ints]:
         """The rows of all FORKs, one location after the other, and the first FORK of each location."""
         kind = self.events.all.kind
         at = self.large.chosen(kind.size, lambda here: IS_FORK[kind[here]])
         return self.events.all.row[at], np.searchsorted(at, self.events.start)
 
-    def fork_rows_of(self, location: int) -> NDArray[np.int64]:
+    def fork_rows_of(self, location: int) -> Ints:
         """Return the rows of the FORKs of a location, in order."""
         rows, start = self._forks
         return rows[start[location] : start[location + 1]]
 
 
-def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: LargeArrays) -> TeamEvents:
+def _read(store: Store, chosen: Ints, n_locations: int, large: LargeArrays) -> TeamEvents:
     """Read the team events of some locations, which ascend, location by location."""
     counts = store.counts("threads")[chosen]
     row, kind, team = (large.empty(int(counts.sum()), of) for of in (np.int64, np.uint8, np.int32))
@@ -308,16 +309,14 @@ def _read(store: Store, chosen: NDArray[np.int64], n_locations: int, large: Larg
     return TeamEvents(ThreadEvents(row[:n], kind[:n], team[:n]), kept_of)
 
 
-def _rows_of(store: Store, members: NDArray[np.int64], here: slice) -> dict[str, NDArray[Any]]:
+def _rows_of(store: Store, members: Ints, here: slice) -> dict[str, NDArray[Any]]:
     """Read some rows of a location, or all rows of several that have at most a block in total."""
     if members.size == 1:
         return store.read("threads", int(members[0]), COLUMNS, here.start, here.stop)
     return store.read_together("threads", members, COLUMNS)[0]
 
 
-def events_in_teams(
-    fork_time: NDArray[np.int64], join_time: NDArray[np.int64], time: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def events_in_teams(fork_time: Ints, join_time: Ints, time: Ints) -> tuple[Ints, Ints]:
     """For traces without events for begins in teams: find the first and the last event of a thread in every team that
     its process forks.
 

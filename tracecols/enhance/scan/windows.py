@@ -27,6 +27,7 @@ from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import either, is_blocking_probe, is_in, is_polling
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
+from tracecols.vectors import Ints, Mask
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,13 @@ def seen_in(window: Window, facts: Facts, scans: Sequence[LocationScan]) -> tupl
     return seen, WindowScans(scans, own)
 
 
-def rows_of(window: Window) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def rows_of(window: Window) -> dict[str, tuple[Ints, Ints]]:
     """Return the rows of side tables that lie in a window (`Store.between`)."""
     assert window.first is not None and window.stop is not None
     return {table: (window.first[:, k], window.stop[:, k]) for table, k in TABLES.items()}
 
 
-def _between(
-    scan: LocationScan, first: NDArray[np.int64], stop: NDArray[np.int64], around: NDArray[np.int64]
-) -> LocationScan:
+def _between(scan: LocationScan, first: Ints, stop: Ints, around: Ints) -> LocationScan:
     """Return the scan of a location restricted to a window, with the events of teams that are open at its ends."""
     found = copy(scan)
     for name, k in (("calls", CALLS), ("events", EVENTS)):
@@ -86,17 +85,17 @@ def _between(
 class _Cut(NamedTuple):
     """The boundary between two windows."""
 
-    stop: NDArray[np.int64]
-    first: NDArray[np.int64]
+    stop: Ints
+    first: Ints
     """`stop` and `first`: (n_locations, 7), counts of rows before the boundary: `stop` ends the first window, `first`
     begins the second one. A team that is open at the boundary belongs to both windows."""
-    ends: NDArray[np.int64]
-    begins: NDArray[np.int64]
+    ends: Ints
+    begins: Ints
     """`ends` and `begins`: (n_locations, 2), attributed events with which the open team ends (end, JOIN) and begins
     (FORK, begin); -1 none."""
 
     @classmethod
-    def at(cls, counted: NDArray[np.int64], around: NDArray[np.int64] | None = None) -> _Cut:
+    def at(cls, counted: Ints, around: Ints | None = None) -> _Cut:
         """Return the boundary with these counts of rows before it, given the events of an open team (`Gaps.around`)."""
         if around is None:
             nothing = np.full((len(counted), 2), -1)
@@ -157,12 +156,12 @@ def _cuts_of(facts: Facts, scans: Sequence[LocationScan], partition: Partition) 
     return [_Cut.at(np.zeros_like(in_all)), *chosen, _Cut.at(in_all)]
 
 
-def _columns(gaps: Sequence[Gaps], *names: str) -> list[list[NDArray[np.int64]]]:
+def _columns(gaps: Sequence[Gaps], *names: str) -> list[list[Ints]]:
     """Return some columns of `Gaps`, each as a list by location."""
     return [[getattr(g, name) for g in gaps] for name in names]
 
 
-def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
+def _meet(gaps: Sequence[Gaps]) -> Mask:
     """Return a mask of the moments at which all threads of a process may be divided, with no open team, or one all of
     whose threads have entered the same number of constructs of each role; (n_moments,) bool."""
     begin, end = np.max([g.begin for g in gaps], axis=0), np.min([g.end for g in gaps], axis=0)
@@ -182,9 +181,7 @@ def _meet(gaps: Sequence[Gaps]) -> NDArray[np.bool_]:
 in_series = either(is_polling, is_blocking_probe)
 
 
-def _are_in_series(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], counted: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _are_in_series(facts: Facts, scans: Sequence[LocationScan], members: Ints, counted: Ints) -> Mask:
     """Return a mask of the moments at which the last call of any thread was a polling call or a probe. The series may
     continue, and must lie in one window with the call that receives; (n_moments,) bool."""
     result = np.zeros(len(counted), bool)
@@ -204,7 +201,7 @@ class CountedWindows:
     `are_separate` is whether the acquisition numbers of each lock are greater in each window than in all earlier ones.
     """
 
-    def __init__(self, facts: Facts, members: NDArray[np.int64]) -> None:
+    def __init__(self, facts: Facts, members: Ints) -> None:
         self._store, self._members = facts.store, members
         self._process = int(facts.process[members[0]]) if members.size else -1
         self._collectives: Counter[int] = Counter()

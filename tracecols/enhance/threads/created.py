@@ -22,6 +22,7 @@ from tracecols.kernels.actions import PUSH, action_table
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import CREATED_THREADS
 from tracecols.store import Store
+from tracecols.vectors import Ints, Mask
 
 BATCH = 1 << 20
 """Events whose times are read at once."""
@@ -39,12 +40,10 @@ CALL_COLUMNS = ("enter", "exit", "enter_time", "exit_time", "call_path")
 
 
 @step(WITHIN, "thread_lives")
-def list_thread_lives(
-    facts: Facts, members: NDArray[np.int64], call_instances: CallInstances, spill: Spill
-) -> ColumnSource:
+def list_thread_lives(facts: Facts, members: Ints, call_instances: CallInstances, spill: Spill) -> ColumnSource:
     """List the events at which threads are created, begin, end and are waited for, and the calls around them."""
     store = facts.store
-    found: dict[str, list[NDArray[np.int64]]] = {
+    found: dict[str, list[Ints]] = {
         name: [np.zeros(0, np.int64)]
         for name in ("row", "kind", "team", "sequence", "location", "time", "enter_time", "call")
     }
@@ -71,9 +70,7 @@ def list_thread_lives(
 
 
 @step(RECEIVE, "created_threads")
-def match_created_threads(
-    facts: Facts, members: NDArray[np.int64], own_thread_lives: Sequence[ColumnSource]
-) -> CompoundTable:
+def match_created_threads(facts: Facts, members: Ints, own_thread_lives: Sequence[ColumnSource]) -> CompoundTable:
     """Build the table of created threads; a thread may live longer than a window of its process."""
     e = joined_columns(own_thread_lives)
     # in the order of the locations and their events
@@ -87,13 +84,13 @@ def match_created_threads(
     known = team >= 0
     create, begin, wait, end = (np.flatnonzero((kind == k) & known) for k in KINDS)
 
-    def of_begin(events: NDArray[np.int64]) -> NDArray[np.int64]:
+    def of_begin(events: Ints) -> Ints:
         """Return the event that belongs to the begin of each thread; -1 none."""
         return pick(events, join_occurrences(key[events], key[begin]))
 
     created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
 
-    def calls(role: str, events: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def calls(role: str, events: Ints) -> dict[str, NDArray[Any]]:
         return {f"{role}_{name}": pick(e[f"call_{name}"], events) for name in CALL_COLUMNS}
 
     return CompoundTable(
@@ -120,7 +117,7 @@ def match_created_threads(
     )
 
 
-def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[np.int64]:
+def times_of(store: Store, location: int, number: Ints) -> Ints:
     """Return the times of some events of a location, given their numbers in ascending order; 8 B per event between the
     first and the last."""
     result = np.empty(number.size, np.int64)
@@ -134,9 +131,7 @@ def times_of(store: Store, location: int, number: NDArray[np.int64]) -> NDArray[
     return result
 
 
-def _enter_times(
-    store: Store, location: int, number: NDArray[np.int64], kind: NDArray[np.uint8], time: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _enter_times(store: Store, location: int, number: Ints, kind: NDArray[np.uint8], time: Ints) -> Ints:
     """Return the times at which the threads of a location enter their first regions, in ticks.
 
     `number`, `kind` and `time` describe the events of created threads on the location, in order. Threads that enter no
@@ -161,9 +156,7 @@ def _enter_times(
     return result
 
 
-def enclosing_calls(
-    calls: CallInstances, location: int, row: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
+def enclosing_calls(calls: CallInstances, location: int, row: Ints, chosen: Mask | None = None) -> Ints:
     """Find the last chosen call instance entered before each event of a location, if the event lies in it; -1 none."""
     own = np.arange(calls.start[location], calls.start[location + 1])
     if chosen is not None:

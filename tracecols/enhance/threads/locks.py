@@ -27,14 +27,15 @@ from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, is_in
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
+from tracecols.vectors import Ints, Mask
 
 ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
 @step(WITHIN, "lock_acquisitions", "lockptr")
 def match_locks(
-    facts: Facts, scans: Sequence[LocationScan], members: NDArray[np.int64], call_instances: CallInstances
-) -> tuple[CompoundTable, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
+) -> tuple[CompoundTable, tuple[Ints, Ints]]:
     """Build the table of lock acquisitions, and lockptr of all lock events as their rows and the rows they point to."""
     e = attributed_events(facts, scans, members, call_instances, "locks", ["lock", "acquisition"])
     process = facts.process[e.location]
@@ -94,7 +95,7 @@ def match_locks(
     return table, (e.row, lockptr)
 
 
-def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def lock_order(locks: CompoundTable) -> tuple[Ints, Ints]:
     """Find the release that each acquisition in `lock_acquisitions` had to wait for: row, -1 for none, and time.
 
     The release may be recorded later than the acquisition, by recorders that record it after the call or because clocks
@@ -114,7 +115,7 @@ def lock_order(locks: CompoundTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     return np.where(is_release & has_previous, release, -1), np.where(numbered, time, locks.lockptr_time)
 
 
-def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: NDArray[np.int64]) -> NDArray[np.int64]:
+def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: Ints) -> Ints:
     """Find the releases with which waits for conditions give up the locks that they then acquire again: the preceding
     event, if it is in the same call; (n_acquires,) int64 rows, -1 for none."""
     result = np.full(acquire.size, -1, np.int64)
@@ -126,7 +127,7 @@ def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: NDArray[n
     return result
 
 
-def _released(facts: Facts, calls: CallInstances, e: Columns, release: NDArray[np.int64]) -> NDArray[np.int64]:
+def _released(facts: Facts, calls: CallInstances, e: Columns, release: Ints) -> Ints:
     """Return the events at which locks are released: of waits for conditions the ENTER, since the wait begins with the
     release; (n,) int64 rows, -1 for none."""
     call = pick(e.call, release)
@@ -135,13 +136,8 @@ def _released(facts: Facts, calls: CallInstances, e: Columns, release: NDArray[n
 
 
 def _find_signals(
-    facts: Facts,
-    calls: CallInstances,
-    given_up: NDArray[np.int64],
-    since: NDArray[np.int64],
-    until: NDArray[np.int64],
-    location: NDArray[np.int32],
-) -> NDArray[np.int64]:
+    facts: Facts, calls: CallInstances, given_up: Ints, since: Ints, until: Ints, location: NDArray[np.int32]
+) -> Ints:
     """Find the last call that signals a condition during each wait, in the same process; call instances, -1 for none.
 
     `given_up` is -1 for acquisitions that are not waits for a condition; each wait lasts from `since` to `until`.
@@ -167,12 +163,12 @@ def _find_signals(
 
 def _find_releases(
     process: NDArray[np.int32],
-    lock: NDArray[np.int64],
-    acquisition: NDArray[np.int64],
+    lock: Ints,
+    acquisition: Ints,
     location: NDArray[np.int32],
-    is_acquire: NDArray[np.bool_],
-    order: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    is_acquire: Mask,
+    order: Ints,
+) -> tuple[Ints, Ints]:
     """Find the outermost release by the owner itself and by the previous owner; numbers of events, -1 for none. An
     owner that acquires its lock again has no previous owner.
 
@@ -207,7 +203,7 @@ def _find_releases(
     return outermost[of], np.where(is_again, -1, before[of])
 
 
-def _held_at_the_end(key: NDArray[np.int64], location: NDArray[np.int32], is_acquire: NDArray[np.bool_]) -> int:
+def _held_at_the_end(key: Ints, location: NDArray[np.int32], is_acquire: Mask) -> int:
     """Count the locks held by threads at the end of the recording; the events are in order, lock by lock.
 
     A nested lock counts once however often it was acquired; the number of holds is never negative.
@@ -215,7 +211,7 @@ def _held_at_the_end(key: NDArray[np.int64], location: NDArray[np.int32], is_acq
     if not key.size:
         return 0
 
-    def held(group: NDArray[np.int64], change: NDArray[np.int64]) -> NDArray[np.int64]:
+    def held(group: Ints, change: Ints) -> Ints:
         total = np.cumsum(change)
         begin = np.flatnonzero(starts_run(group))
         end = np.append(begin[1:], group.size) - 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import combine
@@ -16,6 +15,7 @@ from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
 from tracecols.enhance.scan.region_rules import in_role, is_in
+from tracecols.vectors import Ints
 
 CONSTRUCT, SECTION = in_role(["ordered"], "openmp"), in_role(["ordered_sblock"], "openmp")
 """Regions in which threads wait for their turn, and regions that they then execute."""
@@ -24,12 +24,12 @@ CONSTRUCT, SECTION = in_role(["ordered"], "openmp"), in_role(["ordered_sblock"],
 class OrderedSections(NamedTuple):
     """Sections that are executed in order."""
 
-    construct: NDArray[np.int64]
+    construct: Ints
     """(n,): ENTER of the construct, at which the thread begins to wait for its turn; -1 unknown."""
-    enter: NDArray[np.int64]
-    exit: NDArray[np.int64]
+    enter: Ints
+    exit: Ints
     """`enter` and `exit`: (n,), ENTER and EXIT of the section itself; EXIT is -1 if it was never left."""
-    previous: NDArray[np.int64]
+    previous: Ints
     """(n,): EXIT of the preceding section if another thread executed it, else -1."""
 
 
