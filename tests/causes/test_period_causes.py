@@ -270,19 +270,9 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     location = points.location[since]
     # from each point to the end of its location
     until = index.start[1:][location] - 1
-    intervals = Intervals(model.facts, NONE, points, index, spent)
+    intervals = Intervals(model.facts, NONE, points, index, spent, LargeArrays())
     times = intervals.spent(since, until)
-    found = period_times(
-        model.facts,
-        NONE,
-        points,
-        index,
-        spent,
-        LargeArrays(),
-        location,
-        intervals.first(since, until),
-        intervals.stop(until),
-    )
+    found = period_times(intervals, location, intervals.first(since, until), intervals.stop(until))
     n, met = len(model.call_paths.whole), model.call_paths.whole.creation
     of = np.repeat(np.arange(since.size), times.end - times.start)
     expected = np.zeros((since.size, n), np.int64)
@@ -297,21 +287,21 @@ def test_intervals__have_the_time_of_all_periods(converted, divided, monkeypatch
     some = np.random.default_rng(7).permutation(np.flatnonzero(index.start[1:][location] - since < 12))
     first, stop = intervals.first(since, until)[some], intervals.stop(until)[some]
     waits = index.n_waits_before(since[some] + 1), index.n_waits_before(until[some])
-    without = period_times(model.facts, NONE, points, index, spent, LargeArrays(), location[some], first, stop, waits)
+    without = period_times(intervals, location[some], first, stop, waits)
     assert first.min() > 0 and len(periods._runs(first, stop)) > 1
     # the rows that are read are from both of two pieces, are kept in files, and are read block by block
-    large = LargeArrays(0)
     for name, value in (("BLOCK", 5), ("SMALL", 0)):
         monkeypatch.setattr(f"tracecols.work.large.{name}", value)
     apart = spent._replace(ends=in_two(spent.ends), entries=in_two(spent.entries))
-    of_some = period_times(model.facts, NONE, points, index, apart, large, location[some], first, stop)
+    apart = intervals._replace(segments=apart, large=LargeArrays(0))
+    of_some = period_times(apart, location[some], first, stop)
     again = np.zeros((some.size, n), np.int64)
     np.add.at(again, (of_some.key // n, of_some.key % n), of_some.ticks)
     np.testing.assert_array_equal(again, sums[some])
     np.testing.assert_array_equal(of_some.period, found.period[some])
     np.testing.assert_array_equal(of_some.is_single, found.is_single[some])
     assert (waits[1] - waits[0]).max() > 5
-    of_some = period_times(model.facts, NONE, points, index, apart, large, location[some], first, stop, waits)
+    of_some = period_times(apart, location[some], first, stop, waits)
     for column, expected in zip(of_some, without, strict=True):
         np.testing.assert_array_equal(column, expected)
 

@@ -666,7 +666,7 @@ def test_overview__shows_advice_and_all_of_five_findings(open_report, cube, tmp_
     details = shown.locator(".tc-detail").all()
     assert all(d.evaluate("(e) => e.scrollWidth <= e.clientWidth") for d in details)
     box = shown.bounding_box()
-    visible = [row for row in rows if row.bounding_box()["y"] + 20 <= box["y"] + box["height"]]
+    visible = [row for row in rows if row.bounding_box()["y"] + 18 <= box["y"] + box["height"]]
     assert len(visible) >= 4
 
 
