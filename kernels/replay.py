@@ -138,36 +138,6 @@ def calls_around(row, first, ranks, role, result):
             result[i] = v
 
 
-@kernel
-def place_edges(tail, at, order):
-    """Fill `order` with edges tail by tail; `at` holds where those of each tail begin, and is overwritten."""
-    for e in range(tail.size):
-        order[at[tail[e]]] = e
-        at[tail[e]] += 1
-
-
-def index_edges(tail: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order edges by their tails; O(n + edges).
-
-    Parameters
-    ----------
-    tail : (n_edges,) int64
-    n : int
-        Number of nodes.
-
-    Returns
-    -------
-    start : (n + 1,) int64
-        First edge of every node in `order`.
-    order : (n_edges,) int64
-        Edges, tail by tail.
-    """
-    start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(tail, minlength=n), dtype=np.int64)])
-    order = np.empty(tail.size, np.int64)
-    place_edges(tail, start[:-1].copy(), order)
-    return start, order
-
-
 ENTERS, LEAVES, CHANGES_TASK = 1, 2, 3
 """Effect of an event on the call path of its location; after a change of the task, the call path is that before the
 next event."""
