@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracecols.kernels.kernel import inner_part, kernel
+from tracecols.kernels.ordered import last_until
 
 
 class Conditions(NamedTuple):
@@ -128,19 +129,6 @@ def lag_of(tail, e, conditions, n):
     return lag
 
 
-@inner_part
-def location_of(first, node):
-    """Return the location of a node."""
-    low, high = 0, first.size - 1
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if first[middle] <= node:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 @kernel
 def sweep_forward(time, conditions, shrink, locations, waiting, hubs, result):
     """Find the earliest times that satisfy all conditions, none earlier than recorded; O(nodes + conditions).
@@ -193,7 +181,7 @@ def sweep_forward(time, conditions, shrink, locations, waiting, hubs, result):
                         hubs[n_hubs] = to
                         n_hubs += 1
                         continue
-                    there = location_of(first, to)
+                    there = last_until(to, 0, first.size - 1, first)
                     if is_blocked[there] and at[there] == to:
                         is_blocked[there] = False
                         ready[n_ready] = there
