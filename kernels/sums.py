@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, part
+from tracecols.kernels.ranks import n_set
 
 FEW = 24
 """Number of call paths up to which they are sorted by insertion."""
@@ -96,11 +97,7 @@ def add_time(c, x, epoch, n, sum_):
 @part
 def _lowest_bit(x):
     """Return the number of the lowest bit that is set."""
-    x = (x & -x) - 1
-    x = x - ((x >> 1) & 0x5555555555555555)
-    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return (x * 0x0101010101010101 >> 56) & 0x7F
+    return n_set(np.uint64((x & -x) - 1))
 
 
 @part
