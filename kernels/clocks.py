@@ -93,14 +93,6 @@ def amortise(time, forward, limit, stretch, lookback, shift):
 
 
 @kernel
-def mark_rows(rows, bits):
-    """Mark rows in a set of bits; rows beyond its end are ignored."""
-    for i in range(rows.size):
-        if rows[i] < 8 * bits.size:
-            bits[rows[i] >> 3] |= np.uint8(1 << (rows[i] & 7))
-
-
-@kernel
 def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, out_condition, out_inferred):
     """Group conditions by tail; `at` holds the position of the next condition of each tail, `waiting` counts the
     conditions of each head."""

@@ -19,6 +19,7 @@ from tracecols.enhance.threads.created import times_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels import clocks as kernels
 from tracecols.kernels import maxplus as sweeps
+from tracecols.kernels.ranks import choose_rows, no_ranks
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
 from tracecols.work.large import zeros_in_file
@@ -239,12 +240,13 @@ class ClockGraph:
 
 def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArrays) -> Rows:
     """Find the events that take part in conditions, ascending; an eighth of a byte per event."""
-    bits = np.zeros(-(-n_events // 8), np.uint8)
+    ranks = no_ranks(n_events)
     for part in found:
         for name in ("tail", "head"):
             for low in range(0, len(part.edges), CHUNK):
                 rows = part.edges.rows(name, low, min(low + CHUNK, len(part.edges)))
-                kernels.mark_rows(rows[rows < n_events], bits)
+                choose_rows(rows[rows < n_events], 0, ranks)
+    bits = ranks.bits.view(np.uint8)
     parts = range(0, bits.size, CHUNK)
     counts = [int(np.unpackbits(bits[low : low + CHUNK]).sum()) for low in parts]
     row, done = arrays.new(sum(counts), np.int64), 0
