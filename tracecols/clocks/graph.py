@@ -108,13 +108,13 @@ class ClockGraph:
         n_edges = sum(len(part.edges) for part in found)
         number = np.int32 if max(n_all, n_edges) < 1 << 31 else np.int64
         start = arrays.new(n_all + 1, number, 0)
-        for tail, _ in _ends(found, row, n_events, ("tail",)):
+        for (tail,) in _ends(found, row, n_events, ("tail",)):
             np.add.at(start, tail + 1, 1)
         np.cumsum(start, out=start)
         head, condition = arrays.new(n_edges, number), arrays.new(n_edges, np.int8)
         is_inferred = arrays.new(n_edges, bool)
         at, waiting = start[:-1].copy(), np.zeros(n_all, np.int32)
-        for tail, (to, kind, inferred) in _ends(found, row, n_events, ("tail", "head", "condition", "is_inferred")):
+        for tail, to, kind, inferred in _ends(found, row, n_events, ("tail", "head", "condition", "is_inferred")):
             kernels.place_conditions(tail, to, kind, inferred, at, waiting, head, condition, is_inferred)
         del at, waiting
         first = np.append(np.searchsorted(row, facts.first_rows), row.size)
@@ -258,9 +258,8 @@ def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArra
 
 def _ends(
     found: Sequence[ClockConditions], row: Rows, n_events: int, names: Sequence[str]
-) -> Iterator[tuple[Rows, list[NDArray[Any]]]]:
-    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column
-    separately."""
+) -> Iterator[list[NDArray[Any]]]:
+    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs."""
     n_all = row.size
     for part in found:
         for low in range(0, len(part.edges), CHUNK):
@@ -269,5 +268,5 @@ def _ends(
                 if name in ("tail", "head"):
                     of = columns[i]
                     columns[i] = np.where(of < n_events, np.searchsorted(row, of), of - n_events + n_all)
-            yield columns[0], columns[1:]
+            yield columns
         n_all += part.n_hubs
