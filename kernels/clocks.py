@@ -265,7 +265,7 @@ def shift_between(time, node, node_time, node_shift, shrink, stretch):
 
 @kernel
 def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stretch, shift):
-    """Compute the shifts of the events of a location from those of its nodes; O(n).
+    """Compute the shifts of the events of a location from those of its nodes, or of a location that it follows; O(n).
 
     Between two nodes, the larger of two shifts counts: the one that remains of the first node, which shrinks, and the
     one that leads to the second node, which grows evenly, no slower than it may.
@@ -273,17 +273,17 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
     Parameters
     ----------
     row : (n,) int64
-        Events, ascending.
+        Events, ascending; their times if nodes of another location are followed.
     time : (n,) int64
         Ticks, never decreasing.
     node_row, node_time, node_shift : (n_nodes,) int64
-        Events whose shifts are known, ascending.
+        Events whose shifts are known, ascending; `node_row` as `row`.
     node : int
         A number of nodes known not to be after the first event.
     shrink, stretch : float
         Share of the time that passes by which a shift decreases after a node, and grows before it.
     shift : (n,) int64
-        Result: ticks to be added.
+        Ticks to be added; raised to the shifts found, which are not negative.
 
     Returns
     -------
@@ -293,31 +293,8 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
     for i in range(row.size):
         while node < node_row.size and node_row[node] <= row[i]:
             node += 1
-        shift[i] = shift_between(time[i], node, node_time, node_shift, shrink, stretch)
-    return node
-
-
-@kernel
-def follow_events(time, node_time, node_shift, shrink, stretch, shift):
-    """Compute the shifts of a location that has no nodes and follows another one, at the same recorded times; O(n).
-
-    Parameters
-    ----------
-    time : (n,) int64
-        Ticks, never decreasing.
-    node_time, node_shift : (n_nodes,) int64
-        Nodes of the location that is followed.
-    shrink, stretch : float
-        As for `shift_events`.
-    shift : (n,) int64
-        Ticks to be added; raised to the shifts found.
-    """
-    node = np.searchsorted(node_time, time[0], side="right") if time.size else 0
-    for i in range(time.size):
-        # the last of the nodes at one time
-        while node < node_time.size and node_time[node] <= time[i]:
-            node += 1
         shift[i] = max(shift[i], shift_between(time[i], node, node_time, node_shift, shrink, stretch))
+    return node
 
 
 @kernel

@@ -68,7 +68,7 @@ class LocationShifts:
         `time` are the times of the events (late ones have that of the latest event before), or times soon after them.
         """
         w, mine = self.whole, self.nodes
-        shift = np.empty(row.size, np.int64)
+        shift = np.zeros(row.size, np.int64)
         node = kernels.shift_events(
             row, time, w.row[mine], w.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift
         )
@@ -103,7 +103,8 @@ class FollowingShifts(LocationShifts):
         """Return the shifts of events; see `LocationShifts.at`."""
         w, shift = self.whole, np.zeros(row.size, np.int64)
         for mine in self.threads:
-            kernels.follow_events(time, w.time[mine], w.shift[mine], w.shrink, w.stretch, shift)
+            at, first = w.time[mine], int(np.searchsorted(w.time[mine], time[0], "right")) if time.size else 0
+            kernels.shift_events(time, time, at, at, w.shift[mine], first, w.shrink, w.stretch, shift)
         return shift, node
 
 
