@@ -371,4 +371,4 @@ def _sides(scans: Sequence[LocationScan], times: Sequence[Ints]) -> tuple[stacks
     for stops, of_locations in zip(bounds[:, 1:], by_side, strict=True):
         np.cumsum([of_location.size for of_location in of_locations], out=stops)
     n_known = np.array([scan.n_known for scan in scans])
-    return stacks.SideValues(*map(joined, values), n_known=n_known), bounds, stacks.Tasks(*map(joined, tasks))
+    return stacks.SideValues(*[*map(joined, values), n_known]), bounds, stacks.Tasks(*map(joined, tasks))
