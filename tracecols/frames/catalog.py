@@ -285,7 +285,9 @@ class Catalog:
             raise
 
     def _query(self, duckdb: Any, query: str, words: set[str], bounds: Bounds | None) -> pd.DataFrame:
-        tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
+        # there are no files of events to make a view of if there are none
+        left_out = "events" if self.store.manifest["n_events"] else ""
+        tables = self.enhanced([name for name in ENHANCED if name in words and name != left_out])
         tables |= {name: self._written(name) for name in self._tables_found if name in words}
         if (events := self.find("events")) is not None:
             tables["events"] = events
