@@ -111,7 +111,7 @@ class Source(Protocol):
     metric_types : list of list of str
         NumPy dtypes of the members of every metric class.
     capabilities : frozenset of str
-        Semantics of records in which formats differ (`schema.capabilities`).
+        Semantics of records in which formats differ (`schema.kinds.GET_COMPLETION`).
     """
 
     format: str

@@ -43,23 +43,19 @@ def start(n: int) -> list[subprocess.Popen[bytes]]:
     ]
 
 
-def compile_share(k: int, n: int) -> None:
-    """Compile every n-th of the listed kernels, from the last one on, and leave them on disk.
+def main(arguments: Sequence[str]) -> None:
+    """Compile a share of the listed kernels, from the last one on, at low priority, and leave them on disk.
 
     Parameters
     ----------
-    k, n : int
+    arguments : sequence of str
         The share, counted from 0; the number of shares.
     """
-    for module, name, kinds in json.loads(LIST.read_text())[::-1][k::n]:
-        getattr(importlib.import_module(module), name).prepare(kinds_of(kinds))
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Compile a share of the kernels, at low priority."""
     if hasattr(os, "nice"):
         os.nice(10)
-    compile_share(*(int(a) for a in arguments))
+    k, n = map(int, arguments)
+    for module, name, kinds in json.loads(LIST.read_text())[::-1][k::n]:
+        getattr(importlib.import_module(module), name).prepare(kinds_of(kinds))
 
 
 if __name__ == "__main__":

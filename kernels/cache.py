@@ -270,20 +270,15 @@ def _warn(text: str) -> None:
     warnings.warn(text, KernelCacheWarning, stacklevel=2)
 
 
-_found: list[Path | None] = []
-"""The private folder, once it has been looked for."""
-
-
+@cache
 def _private_folder() -> Path | None:
     """Return the folder of this user among temporary files; None if there can be none. Warn when it is made."""
-    if not _found:
-        try:
-            parent = Path(tempfile.gettempdir())
-        except OSError:
-            # no folder for temporary files: its place is in the message
-            parent = Path("/tmp")
-        _found.append(_find_private_folder(parent))
-    return _found[0]
+    try:
+        parent = Path(tempfile.gettempdir())
+    except OSError:
+        # no folder for temporary files: its place is in the message
+        parent = Path("/tmp")
+    return _find_private_folder(parent)
 
 
 def _user() -> int:

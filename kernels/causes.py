@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.kernels.ordered import first_at_least, place_of
 from tracecols.kernels.periods import Labels, label_of
+from tracecols.kernels.sums import add_to_total
 
 FEW = 12
 """Number of shares up to which all pairs are compared: no slower than passes over them, since no branches are
@@ -472,27 +473,6 @@ class Shares(NamedTuple):
     spare: NDArray[np.int64]
 
 
-class Sums(NamedTuple):
-    """Sums of one location by call path, and which call paths have one; the last element, at index -1, is for null."""
-
-    time: NDArray[Any]
-    is_met: NDArray[np.bool_]
-    """`time` and `is_met`: (n_call_paths + 1,) float64 or int64, bool; all zero and false between locations."""
-    met: NDArray[np.int32]
-    """(n_call_paths + 1,)"""
-
-
-@part
-def _add(c, x, n, sums):
-    """Add to the sum of a call path; return how many call paths have one."""
-    if not sums.is_met[c]:
-        sums.is_met[c] = True
-        sums.met[n] = c
-        n += 1
-    sums.time[c] += x
-    return n
-
-
 @part
 def _take_sums(n, location, n_charged, sums, charged):
     """Charge a location with the nonzero sums, and reset all; return the number of charges."""
@@ -512,7 +492,7 @@ def _take_sums(n, location, n_charged, sums, charged):
 def _add_label(c, period, x, spread, n, sums):
     """Add to the sum of a call path in a period; return how many of these have one."""
     path = np.int64(spread.creation[c]) if c >= 0 else np.int64(-1)
-    return _add(label_of(path, period, spread.labels), x, n, sums)
+    return add_to_total(label_of(path, period, spread.labels), x, n, sums)
 
 
 @part
@@ -529,7 +509,7 @@ def _move_to_period(n, period, sums, spread, n_paths, of_paths, n_labels, of_lab
     """Add the sums of intervals that lie in one period to those by call path and by label, and reset them."""
     for j in range(n):
         c = sums.met[j]
-        n_paths = _add(c, sums.time[c], n_paths, of_paths)
+        n_paths = add_to_total(c, sums.time[c], n_paths, of_paths)
         n_labels = _add_label(c, period, sums.time[c], spread, n_labels, of_labels)
         sums.time[c] = 0
         sums.is_met[c] = False
@@ -546,17 +526,17 @@ def _divide_by_period(path, x, p, spread, shares, n, sums):
     while stop < spread.key.size and spread.key[stop] == key:
         stop += 1
     if stop == first:
-        return _add(label_of(path, spread.comes[p], labels), x, n, sums)
+        return add_to_total(label_of(path, spread.comes[p], labels), x, n, sums)
     if shares is None:
         total = 0.0
         for k in range(first, stop):
             total += spread.ticks[k]
         for k in range(first, stop):
-            n = _add(label_of(path, spread.of_period[k], labels), x * spread.ticks[k] / total, n, sums)
+            n = add_to_total(label_of(path, spread.of_period[k], labels), x * spread.ticks[k] / total, n, sums)
     else:
         divide(x, spread.ticks, first, stop - first, shares.of_part, shares.remainder, shares.spare)
         for k in range(first, stop):
-            n = _add(label_of(path, spread.of_period[k], labels), shares.of_part[k - first], n, sums)
+            n = add_to_total(label_of(path, spread.of_period[k], labels), shares.of_part[k - first], n, sums)
     return n
 
 
@@ -576,8 +556,9 @@ def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, o
         None without periods.
     shares : Shares or None
         None if amounts are not whole ticks.
-    of_period, of_paths, of_labels : Sums
-        Sums by call path for intervals that lie in one period, by call path, and by call path in a period.
+    of_period, of_paths, of_labels : sums.Totals
+        Of one location: for intervals that lie in one period, by call path, and by call path in a period. The last
+        element, at index -1, is for null. All zero and false between locations.
     charged, labelled : Charged, written
         By call path, and by call path in a period.
 
@@ -610,9 +591,9 @@ def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, o
             else:
                 x = amount[i] if is_alone else shares.of_pair[k]
             if is_here:
-                n_here = _add(c, x, n_here, of_period)
+                n_here = add_to_total(c, x, n_here, of_period)
                 continue
-            n = _add(c, x, n, of_paths)
+            n = add_to_total(c, x, n, of_paths)
             if spread is not None:
                 n_labels = _add_by_period(c, x, p, spread, shares, n_labels, of_labels)
         if i + 1 == pair.size or lost.location[pair[i + 1]] != lost.location[p]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.causes import divide
 from tracecols.kernels.kernel import kernel, part
-from tracecols.kernels.ordered import first_after, place_of
+from tracecols.kernels.ordered import last_until, place_of
 
 EARLIEST, LATEST = (int(of) for of in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
 HOST, NOTHING = -1, -2
@@ -178,18 +178,12 @@ def _clear(cell, sums):
 
 
 @part
-def _last_until(values, low, high, value):
-    """Return the last position of `low <= i < high` with values[i] <= value; low - 1 if there is none."""
-    return first_after(value, low, high, values) - 1
-
-
-@part
 def _last_exit(host, t, high, before, hosts):
     """Return the last exit of a line until a time: before position `high` or, if that is -1 since the last exit was on
     another line, earlier than that exit (`before`). So walks end even if clocks disagree."""
     if high >= 0:
-        return _last_until(hosts.exit, hosts.exit_start[host], high, t)
-    return _last_until(hosts.exit, hosts.exit_start[host], hosts.exit_start[host + 1], min(t, before - 1))
+        return last_until(t, hosts.exit_start[host], high, hosts.exit)
+    return last_until(min(t, before - 1), hosts.exit_start[host], hosts.exit_start[host + 1], hosts.exit)
 
 
 @part
@@ -198,7 +192,7 @@ def _add_host(host, begin, end, hosts, sums):
     if end <= begin:
         return
     low, high = hosts.start[host], hosts.start[host + 1]
-    i = _last_until(hosts.time, low, high, end - 1)
+    i = last_until(end - 1, low, high, hosts.time)
     while i >= low and end > begin:
         since = max(hosts.time[i], begin)
         _add(hosts.cell[i], end - since, sums)
@@ -434,7 +428,7 @@ def walk_path(host, operation, time, operations, hosts, other, cause, high_of, s
         at, following, left = host, np.int64(NOTHING), np.int64(-1)
         if o < 0:
             low, high = hosts.exit_start[host], high_of[host]
-            i = low - 1 if o == NOTHING else _last_until(hosts.exit, low, high, t)
+            i = low - 1 if o == NOTHING else last_until(t, low, high, hosts.exit)
             since = hosts.first
             if i >= low:
                 high_of[host] = left = i

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracecols.kernels.kernel import inner_part, kernel
+from tracecols.kernels.ordered import last_until
 
 
 class Conditions(NamedTuple):
@@ -92,14 +93,6 @@ def amortise(time, forward, limit, stretch, lookback, shift):
 
 
 @kernel
-def mark_rows(rows, bits):
-    """Mark rows in a set of bits; rows beyond its end are ignored."""
-    for i in range(rows.size):
-        if rows[i] < 8 * bits.size:
-            bits[rows[i] >> 3] |= np.uint8(1 << (rows[i] & 7))
-
-
-@kernel
 def place_conditions(tail, head, condition, is_inferred, at, waiting, out_head, out_condition, out_inferred):
     """Group conditions by tail; `at` holds the position of the next condition of each tail, `waiting` counts the
     conditions of each head."""
@@ -126,19 +119,6 @@ def lag_of(tail, e, conditions, n):
         if tail < n:
             lag -= conditions.late[tail]
     return lag
-
-
-@inner_part
-def location_of(first, node):
-    """Return the location of a node."""
-    low, high = 0, first.size - 1
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if first[middle] <= node:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @kernel
@@ -193,7 +173,7 @@ def sweep_forward(time, conditions, shrink, locations, waiting, hubs, result):
                         hubs[n_hubs] = to
                         n_hubs += 1
                         continue
-                    there = location_of(first, to)
+                    there = last_until(to, 0, first.size - 1, first)
                     if is_blocked[there] and at[there] == to:
                         is_blocked[there] = False
                         ready[n_ready] = there
@@ -285,7 +265,7 @@ def shift_between(time, node, node_time, node_shift, shrink, stretch):
 
 @kernel
 def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stretch, shift):
-    """Compute the shifts of the events of a location from those of its nodes; O(n).
+    """Compute the shifts of the events of a location from those of its nodes, or of a location that it follows; O(n).
 
     Between two nodes, the larger of two shifts counts: the one that remains of the first node, which shrinks, and the
     one that leads to the second node, which grows evenly, no slower than it may.
@@ -293,17 +273,17 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
     Parameters
     ----------
     row : (n,) int64
-        Events, ascending.
+        Events, ascending; their times if nodes of another location are followed.
     time : (n,) int64
         Ticks, never decreasing.
     node_row, node_time, node_shift : (n_nodes,) int64
-        Events whose shifts are known, ascending.
+        Events whose shifts are known, ascending; `node_row` as `row`.
     node : int
         A number of nodes known not to be after the first event.
     shrink, stretch : float
         Share of the time that passes by which a shift decreases after a node, and grows before it.
     shift : (n,) int64
-        Result: ticks to be added.
+        Ticks to be added; raised to the shifts found, which are not negative.
 
     Returns
     -------
@@ -313,31 +293,8 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
     for i in range(row.size):
         while node < node_row.size and node_row[node] <= row[i]:
             node += 1
-        shift[i] = shift_between(time[i], node, node_time, node_shift, shrink, stretch)
-    return node
-
-
-@kernel
-def follow_events(time, node_time, node_shift, shrink, stretch, shift):
-    """Compute the shifts of a location that has no nodes and follows another one, at the same recorded times; O(n).
-
-    Parameters
-    ----------
-    time : (n,) int64
-        Ticks, never decreasing.
-    node_time, node_shift : (n_nodes,) int64
-        Nodes of the location that is followed.
-    shrink, stretch : float
-        As for `shift_events`.
-    shift : (n,) int64
-        Ticks to be added; raised to the shifts found.
-    """
-    node = np.searchsorted(node_time, time[0], side="right") if time.size else 0
-    for i in range(time.size):
-        # the last of the nodes at one time
-        while node < node_time.size and node_time[node] <= time[i]:
-            node += 1
         shift[i] = max(shift[i], shift_between(time[i], node, node_time, node_shift, shrink, stretch))
+    return node
 
 
 @kernel

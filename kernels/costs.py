@@ -388,19 +388,6 @@ def settle_costs(start, pairs, costs, passed):
 
 
 @kernel
-def count_amounts(pair, n, n_of):
-    """Count the amounts of each pair; `n_of` (n_pairs,) int8 is added to.
-
-    Parameters
-    ----------
-    pair, n : (n,) int32 or int64, int8
-        Pairs, and their numbers of amounts.
-    """
-    for k in range(pair.size):
-        n_of[pair[k]] += n[k]
-
-
-@kernel
 def place_amounts(pair, passed, left, of_pairs):
     """Put amounts in the order of the pairs; those of one kind of a pair are added up.
 

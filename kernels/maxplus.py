@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.ordered import last_until
 
 NEVER = -(1 << 62)
 """Time of a node that has not happened."""
@@ -319,19 +320,6 @@ def _cell(changes, k, call_path, location):
     return changes.path_cell[k, path] + changes.location_cell[k, location]
 
 
-@part
-def _location_of(location_start, v):
-    """Return the location of a node."""
-    low, high = 0, location_start.size - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if location_start[middle] <= v:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 @inner_part
 def _add_weight(v, location, given, changes, now, change):
     """Add the weight of a node to the time of each scenario."""
@@ -400,7 +388,7 @@ def _pass_on_to_some(e, place, lag, can_drop, given, changes, now, times):
     h = given.head[e]
     location, call_path = 0, -1
     if can_drop:
-        location = _location_of(changes.location_start, h)
+        location = last_until(h, 0, changes.location_start.size - 1, changes.location_start)
         call_path = changes.call_path[h] if changes.call_path.size > 0 else -1
     for k in range(changes.factor.shape[0]):
         if can_drop and changes.factor[k, _cell(changes, k, call_path, location), WAITING] == 0.0:
@@ -454,7 +442,7 @@ def sweep(order, given, changes, may_drop, now, change, times, begin, end, found
     for r in range(order.run_start.size):
         location = 0
         if changes.path_cell.size > 0 and order.run_start[r] < n:
-            location = _location_of(changes.location_start, order.run_start[r])
+            location = last_until(order.run_start[r], 0, changes.location_start.size - 1, changes.location_start)
         for k in range(LANES):
             now[k] = NEVER
         for v in range(order.run_start[r], order.run_stop[r]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracecols.kernels.kernel import inner_part, kernel
-from tracecols.kernels.ordered import first_after
+from tracecols.kernels.ordered import last_until
 
 
 @kernel
@@ -63,7 +63,7 @@ def _range_of(row, near, begin):
     """Return the last range that begins at a row or before, which is mostly that of the row before (`near`)."""
     if row >= begin[near] and (near + 1 == begin.size or row < begin[near + 1]):
         return near
-    return max(first_after(row, 0, begin.size, begin) - 1, 0)
+    return max(last_until(row, 0, begin.size, begin), 0)
 
 
 @kernel

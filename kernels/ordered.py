@@ -32,6 +32,13 @@ def first_after(value, low, high, values):
 
 
 @part
+def last_until(value, low, high, values):
+    """Return the position, from `low` to `high` - 1, of the last of ascending values that is not greater than a value;
+    `low` - 1 if all between them are."""
+    return first_after(value, low, high, values) - 1
+
+
+@part
 def place_of(value, low, high, values):
     """Return the position, from `low` to `high`, of a value among ascending ones; -1 if it is absent."""
     at = first_at_least(value, low, high, values)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.sums import add_to_total
 
 # state carried over when something is lacking: the interval, its next segment, wait and edge; the step for the time up
 # to that edge; whether the segment that the edge lies in has entries; number of call paths listed, of times found
@@ -92,17 +93,6 @@ class Found(NamedTuple):
     value: NDArray[Any]
 
 
-class Sum(NamedTuple):
-    """The time up to an edge by call path."""
-
-    time: NDArray[Any]
-    """(n_call_paths,) float64 or int64: zeros."""
-    listed: NDArray[np.int32]
-    """(n_call_paths,): those that have a time, in the order in which they were met."""
-    is_listed: NDArray[np.bool_]
-    """(n_call_paths,): false."""
-
-
 @part
 def _overlap(begin, end, since, is_first, until, is_last):
     """Return how much of a time lies between two edges."""
@@ -112,32 +102,21 @@ def _overlap(begin, end, since, is_first, until, is_last):
 
 
 @part
-def _put(c, x, n, sum_):
-    """Add a time to that of a call path; return how many call paths there are."""
-    if not sum_.is_listed[c]:
-        sum_.is_listed[c] = True
-        sum_.listed[n] = c
-        n += 1
-    sum_.time[c] += x
-    return n
-
-
-@part
-def _write(i, period, n, filled, sum_, found):
+def _write(i, period, n, filled, totals, found):
     """Write the positive times up to an edge, and reset the sum; return the number of times found."""
     for j in range(n):
-        c = sum_.listed[j]
-        if sum_.time[c] > 0:
+        c = totals.met[j]
+        if totals.time[c] > 0:
             found.interval[filled], found.period[filled] = i, period
-            found.path[filled], found.value[filled] = c, sum_.time[c]
+            found.path[filled], found.value[filled] = c, totals.time[c]
             filled += 1
-        sum_.time[c] = sum_.time.dtype.type(0)
-        sum_.is_listed[c] = False
+        totals.time[c] = totals.time.dtype.type(0)
+        totals.is_met[c] = False
     return filled
 
 
 @kernel
-def sum_periods(state, spans, waits, segments, edges, sum_, found):
+def sum_periods(state, spans, waits, segments, edges, totals, found):
     """Add up the time of intervals by period and call path, from edge to edge, as far as it is positive.
 
     Parameters
@@ -150,7 +129,8 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
         Of several locations one after the other.
     edges : edges.Edges
         Of the same, all of them.
-    sum_ : Sum
+    totals : sums.Totals
+        The time up to an edge.
     found : Found, written
 
     Returns
@@ -159,7 +139,7 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
         What is needed to go on (`SEGMENTS`, `WAITS`, `ROOM`), from the next segment or wait of the state on; `NOTHING`
         when all intervals are done.
     """
-    nothing, lacks = sum_.time.dtype.type(0), NOTHING
+    nothing, lacks = totals.time.dtype.type(0), NOTHING
     i, at, w, e = state[INTERVAL], state[SEGMENT], state[WAIT], state[EDGE]
     does, has_entries, n, filled = state[DOES], state[HAS_ENTRIES] == 1, state[N_LISTED], state[N_FOUND]
     first, last, waits_stop = segments.first, segments.first + segments.end.size - 1, waits.first + waits.wait.size
@@ -175,7 +155,7 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
             if at < target and first <= at < last:
                 stop = min(target, last)
                 for k in range(segments.end[at - first], segments.end[stop - first]):
-                    n = _put(segments.path[k], segments.value[k], n, sum_)
+                    n = add_to_total(segments.path[k], segments.value[k], n, totals)
                 at = stop
             # the segment that the edge lies in is needed as well
             if at < target or (inside and not first <= at < last):
@@ -185,7 +165,7 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
             has_entries = inside and segments.end[at - first + 1] > segments.end[at - first]
             if has_entries:
                 for k in range(edges.end[e - 1] if e > 0 else np.int64(0), edges.end[e]):
-                    n = _put(edges.path[k], edges.value[k], n, sum_)
+                    n = add_to_total(edges.path[k], edges.value[k], n, totals)
             does = TAKES_WAITS
         if does == TAKES_WAITS:
             while w < spans.wait_stop[i]:
@@ -196,7 +176,7 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
                 if not is_last and begins >= until:
                     break
                 x = _overlap(begins, begins + waited, since, is_first, until, is_last)
-                n = _put(waits.path[w - waits.first], -x, n, sum_)
+                n = add_to_total(waits.path[w - waits.first], -x, n, totals)
                 if not is_last and begins + waited > until:
                     break
                 w += 1
@@ -205,23 +185,23 @@ def sum_periods(state, spans, waits, segments, edges, sum_, found):
             c = spans.less.path[i]
             if c >= 0:
                 x = _overlap(spans.less.begin[i], spans.less.end[i], since, is_first, until, is_last)
-                n = _put(c, -x, n, sum_)
+                n = add_to_total(c, -x, n, totals)
             c = spans.more.path[i]
             if c >= 0:
                 x = _overlap(spans.more.begin[i], spans.more.end[i], since, is_first, until, is_last)
-                n = _put(c, x, n, sum_)
+                n = add_to_total(c, x, n, totals)
             does = WRITES
         if filled + n > found.path.size:
             lacks = ROOM
             break
-        filled = _write(i, spans.period[i] if is_first else edges.period[e - 1], n, filled, sum_, found)
+        filled = _write(i, spans.period[i] if is_first else edges.period[e - 1], n, filled, totals, found)
         n = np.int64(0)
         if is_last:
             i, does = i + 1, BEGINS
             continue
         if has_entries:
             for k in range(edges.end[e - 1] if e > 0 else np.int64(0), edges.end[e]):
-                n = _put(edges.path[k], -edges.value[k], n, sum_)
+                n = add_to_total(edges.path[k], -edges.value[k], n, totals)
         e, does = e + 1, ADDS_SEGMENTS
     state[INTERVAL], state[SEGMENT], state[WAIT], state[EDGE] = i, at, w, e
     state[DOES], state[HAS_ENTRIES], state[N_LISTED], state[N_FOUND] = does, has_entries, n, filled

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, kernel, part
+from tracecols.kernels.ordered import last_until
 from tracecols.kernels.ranks import Ranks, choose, is_chosen, n_before
 
 
@@ -74,14 +75,7 @@ def _location_of(row, hint, first_row):
     """Return the location of a row, which is mostly that of the row before."""
     if first_row[hint] <= row < first_row[hint + 1]:
         return hint
-    low, high = 0, first_row.size - 1
-    while low + 1 < high:
-        middle = (low + high) // 2
-        if first_row[middle] <= row:
-            low = middle
-        else:
-            high = middle
-    return low
+    return last_until(row, 0, first_row.size - 1, first_row)
 
 
 @inner_part

@@ -138,36 +138,6 @@ def calls_around(row, first, ranks, role, result):
             result[i] = v
 
 
-@kernel
-def place_edges(tail, at, order):
-    """Fill `order` with edges tail by tail; `at` holds where those of each tail begin, and is overwritten."""
-    for e in range(tail.size):
-        order[at[tail[e]]] = e
-        at[tail[e]] += 1
-
-
-def index_edges(tail: NDArray[np.int64], n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order edges by their tails; O(n + edges).
-
-    Parameters
-    ----------
-    tail : (n_edges,) int64
-    n : int
-        Number of nodes.
-
-    Returns
-    -------
-    start : (n + 1,) int64
-        First edge of every node in `order`.
-    order : (n_edges,) int64
-        Edges, tail by tail.
-    """
-    start = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(tail, minlength=n), dtype=np.int64)])
-    order = np.empty(tail.size, np.int64)
-    place_edges(tail, start[:-1].copy(), order)
-    return start, order
-
-
 ENTERS, LEAVES, CHANGES_TASK = 1, 2, 3
 """Effect of an event on the call path of its location; after a change of the task, the call path is that before the
 next event."""
@@ -366,33 +336,17 @@ def compare_losses(places, before, after, node, less):
     return n
 
 
-@part
-def _add_to_run(key, value, n, found, total):
-    """Add a value to the last of n sums, or begin another one if it has another key; return the number of sums."""
-    if n == 0 or found[n - 1] != key:
-        found[n], total[n] = key, 0.0
-        n += 1
-    total[n - 1] += value
-    return n
-
-
-@kernel
-def sum_runs(key, value, found, total):
-    """Add up consecutive values with the same key, in their order; return the number of keys found."""
-    n = 0
-    for i in range(key.size):
-        n = _add_to_run(key[i], value[i], n, found, total)
-    return n
-
-
 @kernel
 def sum_shares(key, n_values, share, value, found, total):
-    """Add up a share of each value, as `sum_runs`: share[0] of the first n_values[0] values, and so on; return the
-    number of keys found."""
+    """Add up a share of each value over consecutive values with the same key, in their order: share[0] of the first
+    n_values[0] values, and so on; return the number of keys found."""
     n = i = 0
     for k in range(share.size):
         for _ in range(n_values[k]):
-            n = _add_to_run(key[i], share[k] * value[i], n, found, total)
+            if n == 0 or found[n - 1] != key[i]:
+                found[n], total[n] = key[i], 0.0
+                n += 1
+            total[n - 1] += share[k] * value[i]
             i += 1
     return n
 

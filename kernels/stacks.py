@@ -8,7 +8,7 @@ They work on groups of arrays.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,8 @@ class Meanings(NamedTuple):
 
 
 class SideValues(NamedTuple):
-    """Values from side tables for the location's events, in the order of the events."""
+    """Values from side tables for the events of a location, or of some locations one after the other, in the order of
+    the events."""
 
     stop_time: NDArray[np.int64]
     """(n_flushes,): end of each buffer flush in ticks."""
@@ -112,22 +113,9 @@ class SideValues(NamedTuple):
     thread belongs to each team. Empty otherwise."""
     team_period: NDArray[np.int64]
     """(n_teams,): period of the fork of each team begin, -1 none."""
-    n_known: int
+    n_known: Any
     """How many of the first elements of `team_parent` are known; a thread with an empty stack cannot begin in later
-    ones."""
-
-
-class LocationSides(NamedTuple):
-    """The `SideValues` of some locations, one location after the other; `n_known` is (n_locations,) int64."""
-
-    n_known: NDArray[np.int64]
-    stop_time: NDArray[np.int64]
-    task: NDArray[np.int64]
-    team_parent: NDArray[np.int64]
-    team_program: NDArray[np.int64]
-    interval_start: NDArray[np.int64]
-    interval_stop: NDArray[np.int64]
-    team_period: NDArray[np.int64]
+    ones. An int, (n_locations,) int64 of some locations."""
 
 
 class Periods(NamedTuple):
@@ -1057,7 +1045,7 @@ def scan_locations(k, start, events, bounds, states, meanings, sides, side_bound
     states : (n_locations, N_STATE) int64
         See `scan_events`.
     meanings : Meanings
-    sides : LocationSides
+    sides : SideValues
     side_bounds : (N_SIDES, n_locations + 1) int64
         Where the side values of each location begin.
     periods : Periods or None

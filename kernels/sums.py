@@ -1,4 +1,4 @@
-"""Sums of time by call path, for a limited number of call paths.
+"""Sums of time by call path, for a limited number of call paths and for all.
 
 Times are float64 seconds or int64 ticks, of the same type throughout a call, as in `kernels.segments`.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels.kernel import inner_part, part
+from tracecols.kernels.ranks import n_set
 
 FEW = 24
 """Number of call paths up to which they are sorted by insertion."""
@@ -37,6 +38,28 @@ class Sum(NamedTuple):
     word: NDArray[np.int64]
     group: NDArray[np.int64]
     """`word` and `group`: (n_call_paths // 64 + 1,), (n_call_paths // 4096 + 1,) int64, zeros: scratch for sorting."""
+
+
+class Totals(NamedTuple):
+    """Times by call path, for any number of call paths."""
+
+    time: NDArray[Any]
+    is_met: NDArray[np.bool_]
+    """`time` and `is_met`: (n_call_paths,) float64 or int64, bool; which call paths have a time. All zero and false at
+    first."""
+    met: NDArray[np.int32]
+    """(n_call_paths,): those that have a time, in the order in which they were met."""
+
+
+@part
+def add_to_total(c, x, n, totals):
+    """Add to the time of a call path; return how many call paths have one."""
+    if not totals.is_met[c]:
+        totals.is_met[c] = True
+        totals.met[n] = c
+        n += 1
+    totals.time[c] += x
+    return n
 
 
 @part
@@ -96,11 +119,7 @@ def add_time(c, x, epoch, n, sum_):
 @part
 def _lowest_bit(x):
     """Return the number of the lowest bit that is set."""
-    x = (x & -x) - 1
-    x = x - ((x >> 1) & 0x5555555555555555)
-    x = (x & 0x3333333333333333) + ((x >> 2) & 0x3333333333333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return (x * 0x0101010101010101 >> 56) & 0x7F
+    return n_set(np.uint64((x & -x) - 1))
 
 
 @part

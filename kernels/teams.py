@@ -190,14 +190,6 @@ def list_visits(meaning, kind, forks, visits, fork):
 
 
 @kernel
-def count_turns(begins, most):
-    """Count how often each team runs: the largest number of begins of one of its threads; `most` (n_teams,) int64 of
-    zeros is filled."""
-    for b in range(begins.team.size):
-        most[begins.team[b]] = max(most[begins.team[b]], begins.instance[b] + 1)
-
-
-@kernel
 def number_instances(teams, most, start, position, begins, instances):
     """Number team instances by turn, then by team.
 

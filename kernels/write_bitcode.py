@@ -9,7 +9,6 @@ import marshal
 import os
 import sys
 import zipfile
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -55,10 +54,5 @@ def write(path: Path) -> None:
     aside.replace(path)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Write the archive to the given path."""
-    write(Path(arguments[0]))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    write(Path(sys.argv[1]))

@@ -24,7 +24,7 @@ from tracecols.errors import SourceError
 from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind
-from tracecols.schema.capabilities import GET_COMPLETION
+from tracecols.schema.kinds import GET_COMPLETION
 
 ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""

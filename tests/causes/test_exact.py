@@ -26,6 +26,7 @@ from tracecols.drawings.examples import EXAMPLES
 from tracecols.errors import AnalysisError
 from tracecols.kernels import causes, segments
 from tracecols.kernels.periods import Labels
+from tracecols.kernels.sums import Totals
 from tracecols.model.model import enhance
 from tracecols.patterns.registry import CONVENTIONS, by_id
 from tracecols.schema import EventKind as K
@@ -621,7 +622,7 @@ def lost_by_three() -> causes.Lost:
 
 
 def room_for_sums(n: int, dtype: type = np.int64) -> tuple[causes.Sums, causes.Charged]:
-    sums = causes.Sums(np.zeros(n + 1, dtype), np.zeros(n + 1, bool), np.zeros(n + 1, np.int32))
+    sums = Totals(np.zeros(n + 1, dtype), np.zeros(n + 1, bool), np.zeros(n + 1, np.int32))
     return sums, causes.Charged(np.zeros(8, np.int32), np.zeros(8, np.int32), np.zeros(8, dtype))
 
 

@@ -34,7 +34,7 @@ from tracecols.drawings.examples import EXAMPLES
 from tracecols.enhance.dataflow.columns import Columns, pieced
 from tracecols.enhance.dataflow.spill import Spill, SpilledColumns
 from tracecols.errors import TracecolsError
-from tracecols.kernels import causes, costs, edges, segments, sums
+from tracecols.kernels import causes, costs, edges, groups, segments, sums
 from tracecols.kernels import intervals as intervals_of
 from tracecols.kernels import points as ranking
 from tracecols.kernels.ranks import count_rows, no_ranks
@@ -726,12 +726,12 @@ def test_amounts__are_put_in_the_order_of_pairs_and_added_up_by_kind():
     first = costs.Passed(np.array([2, 1, 0], np.int8), *_columns(log[:3]), np.array([3]))
     again = costs.Passed(np.array([0, 0, 1], np.int8), *_columns(log[3:]), np.array([1]))
     for count, place in (
-        (costs.count_amounts, costs.place_amounts),
-        (costs.count_amounts.py_func, costs.place_amounts.py_func),
+        (groups.reduce_groups, costs.place_amounts),
+        (groups.reduce_groups.py_func, costs.place_amounts.py_func),
     ):
         left, given = np.zeros(3, np.int8), [(np.array([2, 1, 0]), first), (np.array([0, 1, 2]), again)]
         for pair, of in given:
-            count(pair, of.n, left)
+            count(pair, of.n, left, groups.SUM)
         begin = np.append(0, np.cumsum(left))
         found = costs.OfPairs(begin, np.zeros(4, np.int8), np.zeros(4, np.int64))
         for pair, of in given:
@@ -829,7 +829,7 @@ def test_kernels__do_the_same_as_plain_python(conventions, tmp_path, monkeypatch
         (intervals_of, ("sum_intervals", "compare_sides")),
         (ranking, ("mark_rows", "number_rows", "start_locations", "place_points")),
         (costs, ("order_pairs", "scale_costs", "divide_costs", "settle_costs", "count_charges", "list_charges")),
-        (costs, ("count_amounts", "place_amounts")),
+        (costs, ("place_amounts",)),
         (causes, ("find_last_synchronisations", "divide_amounts", "charge_call_paths", "walk_critical_path")),
     ):
         for name in names:

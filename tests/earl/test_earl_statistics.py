@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles.quantiles import P2
 
 from tracecols.earl import P2Statistics, Statistics
-from tracecols.kernels.depths import count_depths
+from tracecols.kernels.cuts import count_depths
 from tracecols.kernels.quantiles import add_to_quantiles
 
 quick = settings(max_examples=60)

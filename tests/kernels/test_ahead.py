@@ -75,7 +75,7 @@ def test_listed_kernels__are_those_an_analysis_calls(data):
 
 
 @pytest.mark.slow
-def test_compile_share__leaves_on_disk_what_a_call_finds(tmp_path):
+def test_main__leaves_on_disk_what_a_call_finds(tmp_path):
     n = len(LISTED)
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
     # with as many processes as kernels, each share is one kernel, counted from the end of the list

@@ -34,7 +34,6 @@ def temporary(tmp_path, monkeypatch):
     """Return a folder for temporary files, the only writable one."""
     tmp_path.chmod(0o1777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(cache, "_found", [])
     monkeypatch.setattr(cache, "_folders", lambda source: ())
     forget()
     yield tmp_path
@@ -43,7 +42,7 @@ def temporary(tmp_path, monkeypatch):
 
 def forget():
     """Look for folders again, as the next process does."""
-    cache._found.clear()
+    cache._private_folder.cache_clear()
     cache._folder.cache_clear()
 
 

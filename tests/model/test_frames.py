@@ -120,6 +120,13 @@ def test_sql__of_no_statement_is_refused(trace, query):
         trace.sql(query)
 
 
+def test_sql__of_a_trace_without_events_has_none(archive, tmp_path):
+    pytest.importorskip("duckdb")
+    archive.mpi(2)
+    empty = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    assert empty.sql("select row, time, enterptr from events").empty
+
+
 def test_read_events__of_a_time_range_that_ends_before_it_starts_is_refused(trace):
     assert trace.read_events(0, start=0.2, stop=0.2).empty
     with pytest.raises(StoreError, match=r"nothing lies between 0.3 s and 0.2 s\n  the end has to be later"):

@@ -308,16 +308,6 @@ def test_ranks__count_the_chosen_rows_before(compiled, n):
         np.testing.assert_array_equal(nodes.rows_between(low, min(high, 7 + n)), inside[inside < 7 + n])
 
 
-@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
-@pytest.mark.parametrize("tails", [[], [0], [2, 0, 2, 1, 2]])
-def test_index_edges__are_in_the_order_of_their_tails(compiled, tails, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(kernels, "place_edges", kernels.place_edges.py_func)
-    start, order = kernels.index_edges(given_to(kernels.place_edges, tails, np.int64), 4)
-    assert order.tolist() == sorted(range(len(tails)), key=lambda e: tails[e])
-    assert np.diff(start).tolist() == [tails.count(v) for v in range(4)]
-
-
 @pytest.mark.parametrize("run", [kernels.add_computation, kernels.add_computation.py_func], ids=["compiled", "plain"])
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 @pytest.mark.parametrize("n", [1, 2, 200])

@@ -30,6 +30,7 @@ from tracecols.given.quantities import counted
 from tracecols.kernels import causes as kernels
 from tracecols.kernels.costs import count_charges, list_charges
 from tracecols.kernels.orders import order_by
+from tracecols.kernels.sums import Totals
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
@@ -154,7 +155,7 @@ class _Charging:
         n_paths = len(facts.call_paths.whole)
         # one for each call path, and one for null
         self._of_period, self._of_paths, self._of_labels = (
-            kernels.Sums(np.zeros(n, dtype), np.zeros(n, bool), np.empty(n, np.int32))
+            Totals(np.zeros(n, dtype), np.zeros(n, bool), np.empty(n, np.int32))
             for n in (n_paths + 1, n_paths + 1, n_labels + 1)
         )
         self._n_times = 0 if spread is None else spread.key.size

@@ -34,6 +34,7 @@ from tracecols.kernels import arrays
 from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as of_location
 from tracecols.kernels import period_times as kernels
+from tracecols.kernels.sums import Totals
 from tracecols.schema.causes import CHARGED, POINTS
 from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import expect
@@ -217,7 +218,7 @@ def _sum_several(intervals: Intervals, spans: kernels.Spans, many: Ints) -> kern
     of_edges = of_location.Edges(
         edges.time, edges.period, edges.segment, edges.end, *map(edges.entries.column, ("call_path", "time"))
     )
-    sum_ = kernels.Sum(np.zeros(n_paths, dtype), np.zeros(n_paths, np.int32), np.zeros(n_paths, bool))
+    totals = Totals(np.zeros(n_paths, dtype), np.zeros(n_paths, bool), np.empty(n_paths, np.int32))
     room, size = max(1 << 12, 4 * n_paths), large.block_of(ENTRY_BYTES)
     found = kernels.Found(
         np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, dtype)
@@ -229,7 +230,7 @@ def _sum_several(intervals: Intervals, spans: kernels.Spans, many: Ints) -> kern
         here = _segments_here(intervals, int(some.first.min()), last, size)
         waiting = _waits_here(intervals, int(some.wait.min()), last_wait, size)
         done, state[: kernels.N_FOUND] = int(state[kernels.N_FOUND]), 0
-        while lacks := int(kernels.sum_periods(state, some, waiting, here, of_edges, sum_, found)):
+        while lacks := int(kernels.sum_periods(state, some, waiting, here, of_edges, totals, found)):
             if lacks == kernels.SEGMENTS:
                 here = _segments_here(intervals, int(state[kernels.SEGMENT]), last, size)
             elif lacks == kernels.WAITS:

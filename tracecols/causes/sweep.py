@@ -31,6 +31,7 @@ from tracecols.enhance.dataflow.steps import PATH, SWEEP, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import causes
 from tracecols.kernels import costs as kernels
+from tracecols.kernels.groups import SUM, reduce_groups
 from tracecols.schema.causes import DELAYS, N_MPI, POINTS
 from tracecols.vectors import Ints
 from tracecols.work.ahead import expect_near, in_order, some_of, take
@@ -356,7 +357,7 @@ def _of_pairs(n: int, found: list[tuple[NDArray[np.signedinteger[Any]], _Log]], 
     left = large.zeros(n, np.int8)
     for pair, passed in found:
         with in_order(pair, passed.arrays.n):
-            kernels.count_amounts(pair, passed.arrays.n, left)
+            reduce_groups(pair, passed.arrays.n, left, SUM)
     total = sum(passed.n_filled for _, passed in found)
     begin = large.zeros(n + 1, number_type(total))
     for here in blocks(n):

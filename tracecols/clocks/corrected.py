@@ -38,15 +38,12 @@ class Shifts:
 
     def of_location(self, location: int) -> LocationShifts:
         """Return the shifts of one location."""
-        first = int(self.facts.first_rows[location])
-        n = self.facts.store.n_rows("events", location)
         locations = self.facts.locations
         if not locations.is_cpu[location]:
             # locations that are not CPUs have no clock conditions of their own
             threads = np.flatnonzero(locations.is_cpu & (locations.process == locations.process[location]))
-            return FollowingShifts(self, first, n, 0, 0, tuple(self._nodes(i) for i in threads.tolist()))
-        mine = self._nodes(location)
-        return LocationShifts(self, first, n, mine.start, mine.stop)
+            return FollowingShifts(self, location, slice(0), tuple(self._nodes(i) for i in threads.tolist()))
+        return LocationShifts(self, location, self._nodes(location))
 
     def _nodes(self, location: int) -> slice:
         """Return the nodes of a location."""
@@ -61,12 +58,8 @@ class LocationShifts:
     """The shifts of the events of one location."""
 
     whole: Shifts
-    first_row: int
-    n: int
-    """`first_row` and `n`: row of the location's first event; number of its events."""
-    low: int
-    high: int
-    """`low` and `high`: its nodes."""
+    location: int
+    nodes: slice
 
     def at(self, row: NDArray[np.int64], time: NDArray[np.int64], node: int) -> tuple[NDArray[np.int64], int]:
         """Return the shifts of events, rows ascending, and the number of nodes not after the last of them; `node` is a
@@ -74,8 +67,8 @@ class LocationShifts:
 
         `time` are the times of the events (late ones have that of the latest event before), or times soon after them.
         """
-        w, mine = self.whole, slice(self.low, self.high)
-        shift = np.empty(row.size, np.int64)
+        w, mine = self.whole, self.nodes
+        shift = np.zeros(row.size, np.int64)
         node = kernels.shift_events(
             row, time, w.row[mine], w.time[mine], w.shift[mine], node, w.shrink, w.stretch, shift
         )
@@ -85,12 +78,12 @@ class LocationShifts:
         """Yield the times of the events (late ones have that of the latest event before) and their shifts, batch by
         batch."""
         facts, node = self.whole.facts, 0
-        location = int(np.searchsorted(facts.first_rows, self.first_row, "right")) - 1
-        for start in range(0, self.n, ROWS):
-            stop = min(start + ROWS, self.n)
-            row = np.arange(self.first_row + start, self.first_row + stop)
-            time = facts.store.read("events", location, ["time"], start, stop)["time"]
-            time = facts.order.times_of(self.first_row + start, time)
+        first, n = int(facts.first_rows[self.location]), facts.store.n_rows("events", self.location)
+        for start in range(0, n, ROWS):
+            stop = min(start + ROWS, n)
+            row = np.arange(first + start, first + stop)
+            time = facts.store.read("events", self.location, ["time"], start, stop)["time"]
+            time = facts.order.times_of(first + start, time)
             shift, node = self.at(row, time, node)
             yield time, shift
 
@@ -110,7 +103,8 @@ class FollowingShifts(LocationShifts):
         """Return the shifts of events; see `LocationShifts.at`."""
         w, shift = self.whole, np.zeros(row.size, np.int64)
         for mine in self.threads:
-            kernels.follow_events(time, w.time[mine], w.shift[mine], w.shrink, w.stretch, shift)
+            at, first = w.time[mine], int(np.searchsorted(w.time[mine], time[0], "right")) if time.size else 0
+            kernels.shift_events(time, time, at, at, w.shift[mine], first, w.shrink, w.stretch, shift)
         return shift, node
 
 
@@ -128,16 +122,17 @@ class CorrectedSource(StoreSource):
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order."""
-        mine = self._shifts.of_location(location)
-        order, done, node = self._shifts.facts.order, mine.first_row, 0
+        mine, facts = self._shifts.of_location(location), self._shifts.facts
+        first, node = int(facts.first_rows[location]), 0
+        done = first
         for batch in super().read(location, report, salvage=salvage):
             time = batch.events["time"]
-            ordered = order.times_of(done, time)
+            ordered = facts.order.times_of(done, time)
             if "control" in batch.sides:
                 # the end of a buffer flush lies between two events
                 control = batch.sides["control"]
                 stop = control["stop_time"]
-                row = control["row"] + mine.first_row
+                row = control["row"] + first
                 shift, _ = mine.at(row, np.maximum(stop, ordered[row - done]), node)
                 control["stop_time"] = np.where(stop != -1, stop + shift, stop)
             shift, node = mine.at(np.arange(done, done + time.size), ordered, node)

@@ -19,6 +19,7 @@ from tracecols.enhance.threads.created import times_of
 from tracecols.errors import AnalysisError
 from tracecols.kernels import clocks as kernels
 from tracecols.kernels import maxplus as sweeps
+from tracecols.kernels.ranks import choose_rows, no_ranks
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
 from tracecols.work.large import zeros_in_file
@@ -107,13 +108,13 @@ class ClockGraph:
         n_edges = sum(len(part.edges) for part in found)
         number = np.int32 if max(n_all, n_edges) < 1 << 31 else np.int64
         start = arrays.new(n_all + 1, number, 0)
-        for tail, _ in _ends(found, row, n_events, ("tail",)):
+        for (tail,) in _ends(found, row, n_events, ("tail",)):
             np.add.at(start, tail + 1, 1)
         np.cumsum(start, out=start)
         head, condition = arrays.new(n_edges, number), arrays.new(n_edges, np.int8)
         is_inferred = arrays.new(n_edges, bool)
         at, waiting = start[:-1].copy(), np.zeros(n_all, np.int32)
-        for tail, (to, kind, inferred) in _ends(found, row, n_events, ("tail", "head", "condition", "is_inferred")):
+        for tail, to, kind, inferred in _ends(found, row, n_events, ("tail", "head", "condition", "is_inferred")):
             kernels.place_conditions(tail, to, kind, inferred, at, waiting, head, condition, is_inferred)
         del at, waiting
         first = np.append(np.searchsorted(row, facts.first_rows), row.size)
@@ -239,12 +240,13 @@ class ClockGraph:
 
 def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArrays) -> Rows:
     """Find the events that take part in conditions, ascending; an eighth of a byte per event."""
-    bits = np.zeros(-(-n_events // 8), np.uint8)
+    ranks = no_ranks(n_events)
     for part in found:
         for name in ("tail", "head"):
             for low in range(0, len(part.edges), CHUNK):
                 rows = part.edges.rows(name, low, min(low + CHUNK, len(part.edges)))
-                kernels.mark_rows(rows[rows < n_events], bits)
+                choose_rows(rows[rows < n_events], 0, ranks)
+    bits = ranks.bits.view(np.uint8)
     parts = range(0, bits.size, CHUNK)
     counts = [int(np.unpackbits(bits[low : low + CHUNK]).sum()) for low in parts]
     row, done = arrays.new(sum(counts), np.int64), 0
@@ -256,9 +258,8 @@ def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArra
 
 def _ends(
     found: Sequence[ClockConditions], row: Rows, n_events: int, names: Sequence[str]
-) -> Iterator[tuple[Rows, list[NDArray[Any]]]]:
-    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs; the first column
-    separately."""
+) -> Iterator[list[NDArray[Any]]]:
+    """Yield columns of all conditions piece by piece, tails and heads as numbers of nodes and hubs."""
     n_all = row.size
     for part in found:
         for low in range(0, len(part.edges), CHUNK):
@@ -267,5 +268,5 @@ def _ends(
                 if name in ("tail", "head"):
                     of = columns[i]
                     columns[i] = np.where(of < n_events, np.searchsorted(row, of), of - n_events + n_all)
-            yield columns[0], columns[1:]
+            yield columns
         n_all += part.n_hubs

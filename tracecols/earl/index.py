@@ -24,9 +24,9 @@ from tracecols.enhance.dataflow.spill import save_array, write_array
 from tracecols.errors import StoreError
 from tracecols.given.files import check_regular, read_json
 from tracecols.schema import EventKind
-from tracecols.schema.capabilities import GET_COMPLETION
 from tracecols.schema.columns import Column
 from tracecols.schema.enums import PARADIGMS
+from tracecols.schema.kinds import GET_COMPLETION
 from tracecols.store.layout import MANIFEST
 from tracecols.store.outputs import folder_output
 from tracecols.work.scratch import reserve, temporary_folder

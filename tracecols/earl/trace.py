@@ -500,7 +500,7 @@ class EventTrace(Definitions):
         DataFrame
             `pos`, `time` (seconds), `depth`; the event's row as index. 40 B per event of the location.
         """
-        from tracecols.kernels.depths import count_depths
+        from tracecols.kernels.cuts import count_depths
 
         low, high = self._span(loc)
         depth = np.zeros(high - low, np.int64)

@@ -15,7 +15,7 @@ from tracecols.model.model import Model
 from tracecols.patterns.registry import properties
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
-from tracecols.search.matches import cause_columns, find_timed
+from tracecols.search.matches import find_timed
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.resolve import find_property
 
@@ -74,6 +74,6 @@ def find_waits(model: Model, ids: Iterable[str], conventions: str = DEFAULT) -> 
     result = []
     for p, found, times, who in find_timed(model, ids, conventions):
         order = np.argsort(found.location, kind="stable")
-        columns: tuple[Any, ...] = (found.location, *times, *cause_columns(who, len(found)))
+        columns: tuple[Any, ...] = (found.location, *times, *who)
         result.append(Waits(p.id, p.title, *(column[order] for column in columns)))
     return result

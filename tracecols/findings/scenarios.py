@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -267,20 +267,16 @@ class Scenarios:
 
     def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[np.floating[Any]]) -> Change:
         """Return the change that subtracts ticks from rows of the computation, given the node of each, ascending."""
-        return self._less(of, lambda node, total: kernels.sum_runs(of, less, node, total))
+        return self.less_shares(of, np.array([of.size]), np.ones(1), less)
 
     def less_shares(
-        self, of: NDArray[np.int32], n_rows: NDArray[np.int64], share: NDArray[np.float64], ticks: Rows
+        self, of: NDArray[np.integer[Any]], n_rows: NDArray[np.int64], share: NDArray[np.float64], ticks: NDArray[Any]
     ) -> Change:
         """Return the change that subtracts a share of the ticks of rows of the computation, given the node of each,
         ascending: share[0] of the first n_rows[0] rows, and so on."""
-        return self._less(of, lambda node, total: kernels.sum_shares(of, n_rows, share, ticks, node, total))
-
-    def _less(self, of: NDArray[np.integer[Any]], add_up: Callable[[Rows, NDArray[np.float64]], int]) -> Change:
-        """Return the change that subtracts the sums by node that `add_up` fills in, given the nodes that it adds up."""
         most = min(of.size, len(self.graph.nodes))
         node, total = np.empty(most, np.int64), np.empty(most)
-        n = add_up(node, total)
+        n = kernels.sum_shares(of, n_rows, share, ticks, node, total)
         changed = np.flatnonzero(total[:n])
         return Change(node[changed], np.rint(total[changed]).astype(np.int64))
 

@@ -29,6 +29,11 @@ class Bounds:
     """Memory limit in bytes; there are no temporary files."""
 
 
+def quoted(text: str | Path) -> str:
+    """Return a text, or a path, as an SQL literal."""
+    return "'" + str(text).replace("'", "''") + "'"
+
+
 def run_bounded(duckdb: Any, db: Any, query: str, bounds: Bounds, folders: Iterable[Path]) -> pd.DataFrame:
     """Run a query on a connection that is not used afterwards; only files in `folders` can be opened. Raises StoreError
     if it is not a single read-only statement. Raises duckdb.Error if it is invalid or exceeds a limit (`refusal`)."""
@@ -73,7 +78,7 @@ def _only_reading(duckdb: Any, db: Any, query: str) -> str:
 
 def _lock(db: Any, memory: int, folders: Iterable[Path]) -> None:
     """Restrict a connection to the files in some folders, and lock its configuration."""
-    allowed = ", ".join("'" + str(folder.absolute()).replace("'", "''") + "'" for folder in folders)
+    allowed = ", ".join(quoted(folder.absolute()) for folder in folders)
     for setting in (
         "temp_directory = ''",
         f"memory_limit = '{memory}B'",

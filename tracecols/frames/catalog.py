@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from pathlib import Path
 from threading import RLock
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tracecols.errors import MissingExtraError, StoreError
-from tracecols.frames.bounded import Bounds, refusal, run_bounded
+from tracecols.frames.bounded import Bounds, quoted, refusal, run_bounded
 from tracecols.given.arguments import did_you_mean, show
 from tracecols.model.model import Model, Progress
 from tracecols.model.pointers import POINTERS
@@ -284,9 +285,12 @@ class Catalog:
             raise
 
     def _query(self, duckdb: Any, query: str, words: set[str], bounds: Bounds | None) -> pd.DataFrame:
-        tables = self.enhanced([name for name in ENHANCED if name in words and name != "events"])
+        # there are no files of events to make a view of if there are none
+        left_out = "events" if self.store.manifest["n_events"] else ""
+        tables = self.enhanced([name for name in ENHANCED if name in words and name != left_out])
         tables |= {name: self._written(name) for name in self._tables_found if name in words}
-        events = self.find("events")
+        if (events := self.find("events")) is not None:
+            tables["events"] = events
         # a view opens its files: only views of tables named in the query are created, unless it lists tables
         if words & {"show", "information_schema", "duckdb_views", "duckdb_tables"}:
             words = {*words, *DEFINITIONS, *self.sides}
@@ -294,7 +298,7 @@ class Catalog:
             words = {*words, "segments", "locations"}
         with duckdb.connect() as db:
             for name in words & set(DEFINITIONS):
-                path = _quoted(self.store.path / "definitions" / f"{name}.parquet")
+                path = quoted(self.store.path / "definitions" / f"{name}.parquet")
                 columns = self._declared(DEFINITIONS[name])
                 db.sql(
                     f"create view {name} as select file_row_number as row, {columns} from read_parquet({path}, "
@@ -302,18 +306,16 @@ class Catalog:
                 )
             for name, of in self.sides.items():
                 if of in self.store.tables and name in words:
-                    files = _quoted(self.store.path / of / "*.parquet")
+                    files = quoted(self.store.path / of / "*.parquet")
                     columns = self._declared(self.store.tables[of])
                     db.sql(f"create view {name} as select {columns} from read_parquet({files})")
             for name, table in tables.items():
-                db.sql(f"create view {name} as {_rows_of(_with_first_rows(table))}")
-            if events is not None:
-                db.sql(f"create view events as {_rows_of(_with_first_rows(events))}")
-            elif "events" in words:
+                db.sql(f"create view {name} as {_rows_of(table)}")
+            if "events" in words and "events" not in tables:
                 self._view_stored_events(db)
             if bounds is not None:
-                made = (*tables.values(), *([] if events is None else [events]))
-                folders = dict.fromkeys([self.store.path, *(file.parent for table in made for file in table.files)])
+                files_made = (file for table in tables.values() for file in table.files)
+                folders = dict.fromkeys([self.store.path, *(file.parent for file in files_made)])
                 return run_bounded(duckdb, db, query, bounds, folders)
             # DuckDB returns no relation for a text without statements
             if (found := db.sql(query)) is None:
@@ -335,7 +337,7 @@ class Catalog:
         db.sql(
             "create view events as select l.first_row + f.file_row_number - s.offset as row, s.location, f.time, "
             f"f.kind, f.region, {made} "
-            f"from read_parquet({_quoted(self.store.path / 'events' / '*.parquet')}, filename = true, "
+            f"from read_parquet({quoted(self.store.path / 'events' / '*.parquet')}, filename = true, "
             "file_row_number = true) f "
             "join segments s on s.\"table\" = 'events' and s.part = cast(regexp_extract(f.filename, "
             "'part-(\\d+)\\.parquet$', 1) as int) "
@@ -352,7 +354,7 @@ _SQL_TYPES = {
 
 def _literal(value: float | str | list[Any]) -> str:
     """Return a value as an SQL literal."""
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    return quoted(value) if isinstance(value, str) else str(value)
 
 
 def _sql_type(dtype: str) -> str:
@@ -362,25 +364,10 @@ def _sql_type(dtype: str) -> str:
     return _SQL_TYPES[dtype]
 
 
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
-
-
-def _with_first_rows(table: TableFiles) -> list[tuple[Path, int]]:
-    """Return the files of a table, each with the number of its first row."""
-    first, result = 0, []
-    for path, n in zip(table.files, table.counts, strict=True):
-        result.append((path, first))
-        first += n
-    return result
-
-
-def _rows_of(files: Iterable[tuple[Path, int]]) -> str:
-    """Return a query for all columns of files and the numbers of their rows."""
+def _rows_of(table: TableFiles) -> str:
+    """Return a query for all columns of a table and the numbers of its rows."""
     return " union all ".join(
-        (
-            f"select file_row_number + {first} as row, * exclude (file_row_number) from read_parquet({_quoted(path)}, "
-            "file_row_number = true)"
-        )
-        for path, first in files
+        f"select file_row_number + {first} as row, * exclude (file_row_number) from read_parquet({quoted(path)}, "
+        "file_row_number = true)"
+        for path, first in zip(table.files, accumulate(table.counts, initial=0), strict=False)
     )

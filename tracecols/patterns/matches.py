@@ -103,8 +103,7 @@ class Cause(NamedTuple):
     time: str
 
 
-@dataclass
-class Causes:
+class Causes(NamedTuple):
     """The causes of matches.
 
     Attributes

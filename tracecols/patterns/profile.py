@@ -11,7 +11,7 @@ from tracecols.enhance.definitions.locations import PIECE
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.call_paths import outermost_openmp
 from tracecols.enhance.scan.region_rules import named
-from tracecols.kernels.replay import index_edges
+from tracecols.kernels.orders import order_by
 from tracecols.model.model import Model
 from tracecols.patterns.base import Conventions, Family, Findings
 from tracecols.patterns.found_by import Computed, InRegions, Rest
@@ -74,8 +74,8 @@ def profile_of_threads(model: Model, values: NDArray[np.int64]) -> Cells:
     """Add up a column of the profile, without the streams of devices."""
     call_path, location = model.profile.call_path, model.profile.location
     kept = np.flatnonzero(~model.locations.is_device[location])
-    # the profile is location by location: counting call paths puts it in order
-    order = kept[index_edges(call_path[kept], len(model.call_paths))[1]]
+    # the profile is location by location
+    order = kept[order_by(call_path[kept])]
     return Cells.sum(call_path[order], location[order], values[order])
 
 

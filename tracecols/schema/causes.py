@@ -14,27 +14,6 @@ POINTS = (
 N_MPI = 7
 """Kinds of points below this belong to MPI, all others except the end of a location to threads."""
 
-DELAYS = (
-    "late_sender", "late_receiver", "barrier", "n_to_n", "one_to_n", "n_to_one", "thread_barrier", "idle", "startup",
-    "scan", "lock", "join", "one_sided", "nonblocking", "management", "file", "shmem", "condition", "polling",
-)  # fmt: skip
-"""The waits that a delay causes, by number."""
-
-UNKNOWN_DELAYS = (
-    "startup",
-    "scan",
-    "lock",
-    "join",
-    "one_sided",
-    "nonblocking",
-    "management",
-    "file",
-    "shmem",
-    "condition",
-    "polling",
-)
-"""Delays that the reference does not know."""
-
 DELAY_IDS = {
     "late_sender": "delay_latesender", "late_receiver": "delay_latereceiver", "barrier": "delay_barrier",
     "n_to_n": "delay_n2n", "one_to_n": "delay_12n", "n_to_one": "delay_n21", "thread_barrier": "delay_ompbarrier",
@@ -44,6 +23,12 @@ DELAY_IDS = {
     "polling": "delay_polling",
 }  # fmt: skip
 """By kind of delay: the property of its short-term costs; those in the long term end with `_longterm`."""
+
+DELAYS = tuple(DELAY_IDS)
+"""The waits that a delay causes, by number."""
+
+UNKNOWN_DELAYS = DELAYS[DELAYS.index("startup") :]
+"""Delays that the reference does not know."""
 
 CHARGED = (
     *DELAY_IDS.values(),

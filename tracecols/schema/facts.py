@@ -116,6 +116,8 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
 _TEXT = Fact("a name", "text")
 _COUNT = Fact("a note", "integer", low=0, high=(1 << 127) - 1)
 _SHARE = Fact("a share", "number")
+_LOCATION = Fact("a location", "integer", low=0)
+_INTERVAL = (Fact("begin", "integer", required=True), Fact("end", "integer", required=True))
 _SOURCE = Fact(
     "source",
     "object",
@@ -170,13 +172,7 @@ CAUSES = Fact(
                 entries=(
                     Fact("kind", "text", "the kind of the cause", required=True),
                     Fact("call_path", "integer", "row of the call path", required=True, low=-1),
-                    Fact(
-                        "locations",
-                        "list",
-                        "rows of locations",
-                        required=True,
-                        each=Fact("a location", "integer", low=0),
-                    ),
+                    Fact("locations", "list", "rows of locations", required=True, each=_LOCATION),
                     Fact("gain", "integer", "ticks by which the run is shorter once it is mended", required=True),
                     Fact("evidence", "object", "quantities that prove it"),
                     Fact(
@@ -186,7 +182,7 @@ CAUSES = Fact(
                         required=True,
                         entries=(
                             Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
-                            Fact("locations", "list", each=Fact("a location", "integer", low=0)),
+                            Fact("locations", "list", each=_LOCATION),
                             Fact("ticks", "list", each=Fact("a time", "integer")),
                         ),
                     ),
@@ -212,7 +208,7 @@ CAUSES = Fact(
             "calls in which devices start: call paths, locations, and ticks",
             entries=(
                 Fact("call paths", "list", each=Fact("a call path", "integer", low=0)),
-                Fact("locations", "list", each=Fact("a location", "integer", low=0)),
+                Fact("locations", "list", each=_LOCATION),
                 Fact("ticks", "list", each=Fact("a time", "integer", low=0)),
             ),
         ),
@@ -246,7 +242,7 @@ FACTS = Fact(
             "mpi_interval",
             "object",
             "ticks of the last exit of MPI_Init and of the first enter of MPI_Finalize",
-            entries=(Fact("begin", "integer", required=True), Fact("end", "integer", required=True)),
+            entries=_INTERVAL,
         ),
         Fact(
             "device_efficiencies",
@@ -291,7 +287,7 @@ FACTS = Fact(
             "focus_window",
             "object",
             "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize",
-            entries=(Fact("begin", "integer", required=True), Fact("end", "integer", required=True)),
+            entries=_INTERVAL,
         ),
         Fact(
             "late_processes",

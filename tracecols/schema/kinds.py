@@ -115,6 +115,10 @@ class Kind(NamedTuple):
         return self.number.name
 
 
+GET_COMPLETION = "get completion"
+"""Capability of a source, kept in the manifest of a store: RMA_OP_COMPLETE_NON_BLOCKING is recorded for one-sided gets
+only; without it, for any one-sided operation."""
+
 KINDS: tuple[Kind, ...] = (
     Kind(
         EventKind.BUFFER_FLUSH,

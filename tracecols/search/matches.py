@@ -90,22 +90,17 @@ def columns_of(p: Property) -> tuple[Column, ...]:
     )
 
 
-def causes_of(
-    model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
-) -> Causes | None:
-    """Return who makes matches wait; None if the property does not declare it. `model` is the slice of the trace that
+def causes_of(model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches) -> Causes:
+    """Return who makes matches wait; all -1 if the property does not declare it. `model` is the slice of the trace that
     the table belongs to."""
     pattern = inherited(p, by_id, lambda of: of.cause is not None)
     cause = None if pattern is None else pattern.cause
     if isinstance(cause, Cause):
         return Causes(*(table[c][found.row] for c in (cause.location, cause.call_path, cause.time)))
-    return None if cause is None else cause(model, table, found)
-
-
-def cause_columns(causes: Causes | None, n: int) -> tuple[Any, Any, Any]:
-    """Return location, call path and time of the causes of n matches; all -1 if the property does not declare them."""
-    nothing = np.full(n, -1, np.int64)
-    return (nothing,) * 3 if causes is None else (causes.location, causes.call_path, causes.time)
+    if cause is None:
+        nothing: NDArray[Any] = np.full(len(found), -1, np.int64)
+        return Causes(nothing, nothing, nothing)
+    return cause(model, table, found)
 
 
 def over_matches(
@@ -129,7 +124,7 @@ def over_matches(
 
 def find_timed(
     model: Model, ids: Iterable[str], conventions: str = DEFAULT
-) -> Iterator[tuple[Property, Matches, tuple[Ints, Ints], Causes | None]]:
+) -> Iterator[tuple[Property, Matches, tuple[Ints, Ints], Causes]]:
     """Find the matches of several patterns, with their times (`times_of`) and causes (`causes_of`), in the order of the
     ids as far as they are on tables of the same stage; those that cannot exist in the trace are skipped."""
     search, chosen = _search_for_all(model, ids, conventions)
@@ -153,7 +148,7 @@ def _stages_of(chosen: Iterable[Property]) -> list[str]:
 
 def _timed_in(
     search: SliceSearch, chosen: Iterable[Property], of_slice: Model, stage: str
-) -> Iterator[tuple[Property, Matches, tuple[Ints, Ints], Causes | None]]:
+) -> Iterator[tuple[Property, Matches, tuple[Ints, Ints], Causes]]:
     """Find the matches of several patterns on the tables of a stage of a slice, with their times and causes."""
     matches = search.matches(of_slice, stage)
     for p in chosen:
@@ -195,9 +190,7 @@ def find_waits(model: Model, conventions: str = DEFAULT) -> dict[str, NDArray[An
     def visit(of_slice: Model, stage: str) -> list[tuple[NDArray[Any], ...]]:
         found: list[tuple[NDArray[Any], ...]] = []
         for p, m, times, who in _timed_in(search, chosen, of_slice, stage):
-            assert who is not None  # only wait states with causes are chosen
-            own = np.full(len(m), number[p.id], np.int16), m.location, m.call_path, *times
-            found.append((*own, who.location, who.call_path, who.time))
+            found.append((np.full(len(m), number[p.id], np.int16), m.location, m.call_path, *times, *who))
         return found
 
     nothing = np.zeros(0, np.int16), *(np.zeros(0, c.dtype) for c in WAITS.columns[1:])

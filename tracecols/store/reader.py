@@ -34,7 +34,7 @@ from tracecols.schema import (
     metric_table,
     version_of,
 )
-from tracecols.schema.capabilities import GET_COMPLETION
+from tracecols.schema.kinds import GET_COMPLETION
 from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy

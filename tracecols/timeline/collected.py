@@ -25,7 +25,7 @@ from tracecols.schema.properties import CRITICAL_PATH as CRITICAL_PATH_TIME
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
 from tracecols.search.limits import capacity_suffices_for_causes
-from tracecols.search.matches import cause_columns, causes_of
+from tracecols.search.matches import causes_of
 from tracecols.search.search import Search, SliceSearch, has_interval, times_of
 from tracecols.severity.axes import PropertyAxis
 from tracecols.timeline.intervals import ROWS, Columns, IntervalsWriter
@@ -170,7 +170,7 @@ class SliceCollector:
         by_id = self.search.by_id
         table: CompoundTable = of_slice.get(p.table)
         begin, end = times_of(p, by_id, table, found)
-        location, call_path, time = cause_columns(causes_of(of_slice, p, by_id, table, found), len(found))
+        location, call_path, time = causes_of(of_slice, p, by_id, table, found)
         return {
             "begin": begin, "end": end, "property": np.full(len(found), self.waits.index(p), np.int16),
             "location": found.location,

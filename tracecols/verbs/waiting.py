@@ -21,7 +21,7 @@ from tracecols.patterns.matches import Matches
 from tracecols.schema import answers
 from tracecols.schema.properties import LATE_SENDER
 from tracecols.schema.severity import DEFAULT
-from tracecols.search.matches import cause_columns, causes_of, find_waits, over_matches, states_below
+from tracecols.search.matches import causes_of, find_waits, over_matches, states_below
 from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping, merged
@@ -241,7 +241,7 @@ def worst_instances(
         of_slice: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
     ) -> NDArray[np.int64]:
         begin, end = times_of(p, by_id, table, found)
-        cause = cause_columns(causes_of(of_slice, p, by_id, table, found), len(found))
+        cause = causes_of(of_slice, p, by_id, table, found)
         return _worst(np.array([found.severity, begin, end, found.location, found.call_path, *cause], np.int64), n)
 
     p, parts = over_matches(model, name, visit, conventions)

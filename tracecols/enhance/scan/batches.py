@@ -361,7 +361,7 @@ def _begin(scans: Sequence[LocationScan], time: Ints, bounds: Ints) -> Ints:
     return states
 
 
-def _sides(scans: Sequence[LocationScan], times: Sequence[Ints]) -> tuple[stacks.LocationSides, Ints, stacks.Tasks]:
+def _sides(scans: Sequence[LocationScan], times: Sequence[Ints]) -> tuple[stacks.SideValues, Ints, stacks.Tasks]:
     """Return the values of side tables for the next events of some locations, where those of each begin
     (`stacks.scan_locations`), and their tasks."""
     values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]
@@ -371,4 +371,4 @@ def _sides(scans: Sequence[LocationScan], times: Sequence[Ints]) -> tuple[stacks
     for stops, of_locations in zip(bounds[:, 1:], by_side, strict=True):
         np.cumsum([of_location.size for of_location in of_locations], out=stops)
     n_known = np.array([scan.n_known for scan in scans])
-    return stacks.LocationSides(n_known, *map(joined, values)), bounds, stacks.Tasks(*map(joined, tasks))
+    return stacks.SideValues(*[*map(joined, values), n_known]), bounds, stacks.Tasks(*map(joined, tasks))

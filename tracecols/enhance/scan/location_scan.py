@@ -417,7 +417,7 @@ class LocationScan:
         return stacks.Meanings(action, regions.of_entry, flags, np.int32(regions.tasks), np.int32(regions.threads))
 
     def side_values(self, time: Ints) -> tuple[Ints, ...]:
-        """Return the values of its side tables, in the order of `stacks.LocationSides` without `n_known`; `time` has
+        """Return the values of its side tables, in the order of `stacks.SideValues` without `n_known`; `time` has
         the times of its next events."""
         return (
             self._stop_times,

@@ -14,6 +14,7 @@ from tracecols.enhance.dataflow.grouping import bounded, mask_of, ranges
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
+from tracecols.kernels.groups import MAX, reduce_groups
 from tracecols.once import once
 from tracecols.schema import EventKind
 from tracecols.store import Store
@@ -167,9 +168,10 @@ class Teams:
         self.begin_start = np.append(0, np.cumsum(n_begins))
         begins, of_process = self._list(locations, chosen[n_begins[chosen] > 0])
         self.location, team, self.instance, _, self.is_master = begins
-        most = np.zeros(of_process.team.size, np.int64)
-        if team.size:
-            kernels.count_turns(begins, most)
+        # how often each team runs: one more than the most begins of one of its threads before its last
+        most = np.full(of_process.team.size, -1)
+        reduce_groups(team, self.instance, most, MAX)
+        most += 1
         self.n_instances = n = int(most.sum())
         new, full = partial(self.large.empty, n, np.int64), partial(self.large.full, n, -1, np.int64)
         found = kernels.Instances(new(), new(), full(), full(), new(), self.large.zeros(n, np.int64))
