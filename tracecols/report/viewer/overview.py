@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracecols.errors import SeverityError
-from tracecols.report.diagnosis import (
-    details,
-    device_line,
-    duration,
-    efficiency_rows,
-    explanations,
-    heading,
-    headline,
-    variant_line,
-)
+from tracecols.report.diagnosis import details, device_line, duration, efficiency_rows, explanations, heading, headline
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis
 
@@ -51,7 +42,6 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
         ],
         "efficiency_lines": [
             *explanations(found),
-            *([variant] if (variant := variant_line(found)) else []),
             *([f"Devices: {device_line(found, ' (lowest)')}"] if found.device_efficiencies else []),
         ],
         "findings": [
