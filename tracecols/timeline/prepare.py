@@ -46,7 +46,7 @@ from tracecols.work.heap import give_back
 from tracecols.work.memory import Budget
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
-VERSION = 3
+VERSION = 4
 """Version of the files; grows when their content changes."""
 
 LARGE = 1 << 22
