@@ -204,20 +204,12 @@ def _named(calls: CallAxis, name: str) -> NDArray[np.bool_]:
 
 def nodes_of(system: SystemAxis, locations: Sequence[int]) -> tuple[int, ...]:
     """Return the node of the system tree that holds exactly the given locations; if there is none, their leaves."""
-    n_below = [int(at >= 0) for at in system.location]
-    for node in range(len(n_below) - 1, -1, -1):
-        if system.parent[node] >= 0:
-            n_below[system.parent[node]] += n_below[node]
+    held: list[set[int]] = [{at} if at >= 0 else set() for at in system.location]
     wanted = set(locations)
-    leaves = tuple(node for node, at in enumerate(system.location) if at in wanted)
-    node = leaves[0] if leaves else -1
-    while node >= 0 and n_below[node] < len(leaves):
-        node = system.parent[node]
-    is_held = node >= 0 and all(_is_below(system, leaf, node) for leaf in leaves)
-    return (node,) if is_held and n_below[node] == len(leaves) else leaves
-
-
-def _is_below(system: SystemAxis, node: int, above: int) -> bool:
-    while node >= 0 and node != above:
-        node = system.parent[node]
-    return node == above
+    # from the last node to the first: children come after their parents
+    for node in range(len(held) - 1, -1, -1):
+        if held[node] == wanted:
+            return (node,)
+        if system.parent[node] >= 0:
+            held[system.parent[node]] |= held[node]
+    return tuple(node for node, at in enumerate(system.location) if at in wanted)
