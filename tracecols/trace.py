@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.part import Part, Selection
-from tracecols.analysis.request import Request
+from tracecols.analysis.request import Request, names_in
 from tracecols.analysis.run import run
 from tracecols.causes.quirks import Quirks
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
@@ -879,9 +879,8 @@ class Trace(OpenedTrace):
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        defined = {table: self.store.names(table) for table in ("regions", "metric_members")}
         request = Request.of(
-            defined,
+            names_in(self.store),
             conventions,
             patterns=patterns,
             properties=properties,

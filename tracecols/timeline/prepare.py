@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.analysis.request import Request
+from tracecols.analysis.request import Request, names_in
 from tracecols.analysis.run import run, unwatched
 from tracecols.enhance.dataflow.spill import save_array
 from tracecols.enhance.scan.call_paths import CallPaths
@@ -162,11 +162,6 @@ def _check(store: Store) -> None:
         )
 
 
-def defined(store: Store) -> dict[str, list[str]]:
-    """Return the names that a request may refer to, by definition table."""
-    return {table: store.names(table) for table in ("regions", "metric_members")}
-
-
 def _anew(trace: OpenedTrace) -> OpenedTrace:
     """Open a trace anew, so that the model of the bins and another one, which take much memory, never exist at the same
     time."""
@@ -211,7 +206,7 @@ def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> di
     shown, spread = overview_properties(model)
     of_regions = Overview(first.folder, first.content["overview"])
     with Collector(model, folder, spread, of_regions.bounds.size - 1) as collector:
-        whole = run(Request.of(defined(trace.store)), trace, watch=watch, also=(collector,))
+        whole = run(Request.of(names_in(trace.store)), trace, watch=watch, also=(collector,))
     severities = {name: of_regions.finest(name) for name in of_regions.properties} | collector.severities
     content = {
         "rows": collector.n,

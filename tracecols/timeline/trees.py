@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.analysis.request import Request
+from tracecols.analysis.request import Request, names_in
 from tracecols.analysis.run import run, unwatched
 from tracecols.distinct import distinct
 from tracecols.given.printable import printable
@@ -22,7 +22,6 @@ from tracecols.report.viewer.page import page_of, title_of
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import QuestionError, Timeline, rounding
-from tracecols.timeline.prepare import defined
 from tracecols.work.executors import not_asked
 from tracecols.work.memory import Budget
 from tracecols.work.progress import Progress
@@ -147,7 +146,7 @@ class Trees:
 
         def analysed() -> SeverityCube:
             return run(
-                Request.of(defined(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
+                Request.of(names_in(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
                 OpenedTrace(timeline.store, self._jobs, self._budget, ask=ask),
                 watch=unwatched if report is None else partial(_reported, report),
             )
