@@ -260,7 +260,7 @@ class Timeline:
             self._add_intervals(arrays, says, np.concatenate([r.locations for r in chosen]), first, last)
         return Answer(says, arrays)
 
-    def check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str = "") -> None:
+    def check(self, start: int, stop: int, rows: Sequence[int], columns: int = 1, severity: str = "") -> None:
         """Check the arguments of a question. Raises QuestionError if times, rows, columns or property are invalid."""
         if not 0 <= start < stop <= self.last - self.first + 1:
             raise QuestionError(

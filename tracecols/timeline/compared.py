@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.given.printable import printable
 from tracecols.severity.axes import SystemAxis
-from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
+from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.folded import Folds, Instances
 from tracecols.timeline.rows import Row
 from tracecols.timeline.trees import Trees
@@ -156,8 +156,7 @@ class Comparison:
         one, other = self._timelines
         stop = until(stop, one.last - one.first + 1)
         one.check(start, stop, (), columns)
-        if len(rows) > MOST_ROWS or any(not 0 <= i < len(other.rows) for i in rows) or columns > MOST_COLUMNS:
-            raise QuestionError(f"there is no such row: there are {len(other.rows)}")
+        other.check(0, 1, rows)
         far = max(aligned, key=abs)
         if abs(far) > FARTHEST:
             raise QuestionError(f"no run has a time {far}")

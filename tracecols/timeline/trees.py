@@ -120,13 +120,7 @@ class Trees:
     def check(self, selection: Selection) -> None:
         """Check a selection. Raises QuestionError if its range, row, call path or location does not exist."""
         timeline = self._timeline
-        length = timeline.last - timeline.first
-        if not 0 <= selection.start < selection.stop <= length + 1:
-            raise QuestionError(
-                f"there is no time from {selection.start} to {selection.stop}: the run lasts {length} ticks"
-            )
-        if not 0 <= selection.row < len(timeline.rows):
-            raise QuestionError(f"there is no such row: there are {len(timeline.rows)}")
+        timeline.check(selection.start, selection.stop, [selection.row])
         if not -1 <= selection.call_path < len(timeline.causes.region):
             raise QuestionError(f"there is no such call path: there are {len(timeline.causes.region)}")
         if selection.slice is not None and not 0 <= selection.slice[0] < timeline.slices.n_locations:
