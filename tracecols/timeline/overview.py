@@ -88,11 +88,6 @@ def dominant(cells: PeriodCells, size: tuple[int, int]) -> tuple[NDArray[np.int3
     return path, best
 
 
-def halved(cells: PeriodCells) -> PeriodCells:
-    """Return the cells of bins that are twice as wide."""
-    return PeriodCells.ordered(cells.call_path, cells.location, cells.period >> 1, cells.value)
-
-
 def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     """Return values as int32 if all fit, else unchanged.
 
@@ -113,7 +108,8 @@ def dominant_of_levels(
     while n:
         path, best = dominant(cells, (n_locations, n))
         yield path.reshape(n_locations, n), best.reshape(n_locations, n)
-        cells, n = halved(cells), n >> 1
+        # bins that are twice as wide
+        cells, n = PeriodCells.ordered(cells.call_path, cells.location, cells.period >> 1, cells.value), n >> 1
 
 
 def write_times(
@@ -242,6 +238,5 @@ class Overview:
         bin_ >>= level
         inside = (bin_ >= low) & (bin_ < high)
         key = location[inside].astype(np.int64) * (high - low) + bin_[inside] - low
-        return reduce_at(key, self._value[start:stop][inside], self.n_locations * (high - low)).reshape(
-            self.n_locations, high - low
-        )
+        found = reduce_at(key, self._value[start:stop][inside], self.n_locations * (high - low))
+        return found.reshape(self.n_locations, high - low)

@@ -228,8 +228,7 @@ def _findings(
     cube: SeverityCube, found: Diagnosis | None, axis: PropertyAxis, properties: list[str], waits: Intervals
 ) -> list[dict[str, Any]]:
     """Return the findings of the diagnosis in words, each with the instance that it links to."""
-    shown = overview(cube, found)
-    if shown is None or found is None:
+    if found is None:
         return []
     numbers = {
         name: [i for i, p in enumerate(properties) if p in axis.number and name in (p, *axis.above(p))]
@@ -242,15 +241,12 @@ def _findings(
         return np.flatnonzero(with_descendants(heads, cube.call_paths.end)).tolist() if heads.any() else []
 
     result = []
-    for f, words in zip(found.findings, shown["findings"], strict=True):
+    for f, words in zip(found.findings, overview(cube, found)["findings"], strict=True):
         parts = [name for name, _ in f.parts] or [f.property]
         cause = _locations(cube, f.rank, f.thread)
         result.append(
             {
-                "title": words["title"],
-                "percent": words["percent"],
-                "seconds": words["seconds"],
-                "details": words["details"],
+                **{name: words[name] for name in ("title", "percent", "seconds", "details")},
                 "property": f.property,
                 "region": f.cause_region,
                 "cause": cause,

@@ -170,7 +170,7 @@ def pack(
     header = _header(cube, stored) | {
         "start": start,
         "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
-        "overview": overview(cube, found),
+        "overview": overview(cube, found) if found else None,
         "store": printable(store),
     }
     shown = header["properties"]

@@ -21,10 +21,8 @@ def diagnosis_of(cube: SeverityCube, with_startup: bool = False) -> Diagnosis | 
         return None
 
 
-def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | None:
+def overview(cube: SeverityCube, found: Diagnosis) -> dict[str, Any]:
     """Return the texts of the overview; findings have the numbers of their property and call path."""
-    if found is None:
-        return None
     head = [
         line.replace("; --with-startup shows all", "; tracecols report --with-startup shows all")
         for line in heading(found)
