@@ -197,12 +197,7 @@ def _named(calls: CallAxis, name: str) -> NDArray[np.bool_]:
 
 def nodes_of(system: SystemAxis, locations: Sequence[int]) -> tuple[int, ...]:
     """Return the node of the system tree that holds exactly the given locations; if there is none, their leaves."""
-    held: list[set[int]] = [{at} if at >= 0 else set() for at in system.location]
     wanted = set(locations)
-    # from the last node to the first: children come after their parents
-    for node in range(len(held) - 1, -1, -1):
-        if held[node] == wanted:
-            return (node,)
-        if system.parent[node] >= 0:
-            held[system.parent[node]] |= held[node]
-    return tuple(node for node, at in enumerate(system.location) if at in wanted)
+    exact = [node for node, held in enumerate(system.held) if len(held) == len(wanted) and set(held) == wanted]
+    # of several, the innermost one
+    return tuple(exact[-1:]) or tuple(node for node, at in enumerate(system.location) if at in wanted)
