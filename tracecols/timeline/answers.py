@@ -73,8 +73,7 @@ class Answer:
 
 def _for_page(values: NDArray[Any]) -> NDArray[Any]:
     """Return an array in a type that browsers support: 64-bit integers become float64, exact up to 2**53 ticks."""
-    found = values if values.dtype.itemsize < 8 else values.astype("<f8")
-    return np.ascontiguousarray(found)
+    return np.ascontiguousarray(values if values.dtype.itemsize < 8 else values.astype("<f8"))
 
 
 def rounding(ticks: int) -> int:
