@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.analysis.part import Part, Selection
-from tracecols.analysis.request import Request
+from tracecols.analysis.request import Request, names_in
 from tracecols.analysis.run import run
 from tracecols.causes.quirks import Quirks
 from tracecols.clocks.correction import SHRINK, STRETCH, Bounds, Correction
@@ -355,8 +355,7 @@ class Trace(OpenedTrace):
             If there is no such table, or the store is damaged.
         """
         if not isinstance(name, str) or name not in self.store.definitions:
-            there_are = f"there are {', '.join(self.store.definitions)}"
-            hint = did_you_mean(name, self.store.definitions, there_are) if isinstance(name, str) else there_are
+            hint = did_you_mean(name, self.store.definitions, f"there are {', '.join(self.store.definitions)}")
             raise StoreError(f"no definition table {show(name)}\n  {hint}")
         return self.store.definitions[name].to_pandas()
 
@@ -441,8 +440,7 @@ class Trace(OpenedTrace):
             return row * int(self.manifest["n_events"])
         spec = TABLES.get(name) if isinstance(name, str) else None
         if spec is None:
-            there_are = f"there are events, {', '.join(TABLES)}"
-            hint = did_you_mean(name, ["events", *TABLES], there_are) if isinstance(name, str) else there_are
+            hint = did_you_mean(name, ["events", *TABLES], f"there are events, {', '.join(TABLES)}")
             raise StoreError(f"no data frame is called {show(name)}\n  {hint}")
         kinds = self.manifest["events_by_kind"]
         return _row_bytes(spec.schema, raw) * sum(int(kinds.get(str(k), 0)) for k in spec.kinds)
@@ -592,8 +590,7 @@ class Trace(OpenedTrace):
         name = self.catalog.sides.get(name, name) if isinstance(name, str) else name
         if not isinstance(name, str) or (name not in self.store.tables and name not in SIDE_TABLES):
             known = [t for t in self.store.tables if t != "events"]
-            this_has = f"this trace has {', '.join(known)}"
-            hint = did_you_mean(name, [*known, *SIDE_TABLES], this_has) if isinstance(name, str) else this_has
+            hint = did_you_mean(name, [*known, *SIDE_TABLES], f"this trace has {', '.join(known)}")
             raise StoreError(f"no side table {show(name)}\n  {hint}")
         parts = [self.store.read(name, i) for i in self._chosen(locations, rank, thread)]
         return pd.DataFrame({c: np.concatenate([p[c] for p in parts]) for c in parts[0]} if parts else {})
@@ -882,9 +879,8 @@ class Trace(OpenedTrace):
         >>> cube = trace.analyze(topologies=[{"name": "grid", "sizes": [2, 2], "order": "F"}])  # doctest: +SKIP
         >>> cube.on_topology("grid", "mpi_latesender_wavefront_nw")  # doctest: +SKIP
         """
-        defined = {table: self.store.names(table) for table in ("regions", "metric_members")}
         request = Request.of(
-            defined,
+            names_in(self.store),
             conventions,
             patterns=patterns,
             properties=properties,

@@ -128,6 +128,13 @@ def test_trace__in_a_notebook_says_what_it_holds_and_what_to_call_next(hostile):
         eval(unescape(call).replace("solve", "vector*"), {"trace": hostile})
 
 
+def test_trace__in_a_notebook_says_how_many_events_are_lost(hostile, monkeypatch):
+    lost = [{"location": 1, "n_events": n, "reason": "damaged"} for n in (1200, -1)]
+    monkeypatch.setitem(hostile.store.manifest, "lost", lost)
+    html = hostile._repr_html_()
+    assert "1,200 events of location 1 lost: damaged; some events of location 1 lost: damaged" in html
+
+
 def test_finding__in_a_notebook_is_escaped(hostile):
     diagnosis = hostile.analyze().diagnosis()
     html = diagnosis.findings[0]._repr_html_()

@@ -18,6 +18,15 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.checks import check_choice
 from tracecols.search.choice import EVERYTHING, Choice, check_conventions, choose
 from tracecols.severity.formulas import definition
+from tracecols.store import Store
+
+NAMED = ("regions", "metric_members")
+"""Definition tables with the names that a request refers to."""
+
+
+def names_in(store: Store) -> dict[str, list[str]]:
+    """Return the names that a request may refer to, by definition table."""
+    return {table: store.names(table) for table in NAMED}
 
 
 class Request(NamedTuple):

@@ -104,7 +104,7 @@ def write_corrected(
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction
     from tracecols.model.model import enhance
-    from tracecols.report.clocks import tell_correction
+    from tracecols.report.check import tell_correction
     from tracecols.work.jobs import n_jobs
     from tracecols.work.progress import shares_of
 

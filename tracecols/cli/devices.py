@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tracecols.cli.output import echo_json
+from tracecols.cli.output import echo_json, echo_parts
 from tracecols.cli.vocabulary import option
 
 
@@ -34,7 +34,6 @@ def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int
     from tracecols.cli.sources import opened
     from tracecols.errors import AnalysisError
     from tracecols.report.devices import Answers, plain, render
-    from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
     from tracecols.trace import Trace
 
@@ -48,6 +47,4 @@ def devices(source: Path, steps: str | None, rows: int, as_json: bool, jobs: int
     if as_json:
         echo_json(plain(found))
         return
-    screen = Screen(width=text_width())
-    for part in render(found, rows, text_width()):
-        screen.print(part)
+    echo_parts(render(found, rows, text_width()), text_width())

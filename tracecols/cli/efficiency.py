@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tracecols.cli.output import echo, echo_parts
+from tracecols.cli.output import echo, echo_json, echo_parts
 from tracecols.cli.vocabulary import Part, grouped, option, part_options
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def efficiency(
     series = scaling(tables, names, weak) if len(tables) > 1 else None
     failed = [{"run": n, **f} for n, table in zip(names, tables, strict=True) for f in failures(table, required)]
     if as_json:
-        echo(plain(tables, names, series, failed), nl=False)
+        echo_json(plain(tables, names, series, failed))
     else:
         echo_parts(render(tables, names, series, [m for m in MODELS if not models or m.split()[-1] in models]))
     for source, table in zip(sources, tables, strict=True):

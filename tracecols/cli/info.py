@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tracecols.cli.output import echo_json
 from tracecols.cli.vocabulary import option
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 @click.command()
@@ -29,22 +26,17 @@ def info(source: Path, as_json: bool, jobs: int | None) -> None:
     from tracecols.enhance.mpi.neighbours import topology_of
     from tracecols.export.cube_read import read_cube
     from tracecols.report.info import describe, describe_cube, plain, plain_cube
+    from tracecols.report.screen import Screen
     from tracecols.store.layout import CUBES, is_made_here
 
     if is_made_here(source, "a severity cube") or source.name.endswith(CUBES):
         cube = read_cube(source)
-        _print(plain_cube(cube) if as_json else describe_cube(cube))
-        return
-    with opened(source, jobs) as store:
-        found = topology_of(store)
-        _print(plain(store, found) if as_json else describe(store, found))
-
-
-def _print(described: RenderableType | dict[str, Any]) -> None:
-    """Print a description: plain values as JSON, others with rich."""
-    if isinstance(described, dict):
-        echo_json(described)
-        return
-    from tracecols.report.screen import Screen
-
-    Screen().print(described)
+        shown: Any = plain_cube(cube) if as_json else describe_cube(cube)
+    else:
+        with opened(source, jobs) as store:
+            found = topology_of(store)
+            shown = plain(store, found) if as_json else describe(store, found)
+    if as_json:
+        echo_json(shown)
+    else:
+        Screen().print(shown)

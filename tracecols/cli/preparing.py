@@ -52,14 +52,9 @@ class Preparing:
         self._process.join(PATIENCE)
         self._process.terminate()
 
-    def first(self, watch: Watch) -> Prepared:
-        """Wait for the data of the first picture: all data if the trace is small. Raises TracecolsError if they cannot
-        be made."""
-        return self._next(watch)
-
     def all(self, watch: Watch) -> Prepared:
         """Wait for all data; raises the errors of `first`."""
-        while (found := self._next(watch)).is_first:
+        while (found := self.first(watch)).is_first:
             pass
         return found
 
@@ -76,8 +71,9 @@ class Preparing:
 
         Thread(target=wait, name="tracecols-preparing", daemon=True).start()
 
-    def _next(self, watch: Watch) -> Prepared:
-        """Handle messages of the process until something can be shown."""
+    def first(self, watch: Watch) -> Prepared:
+        """Wait for the data of the first picture: all data if the trace is small, or the first picture was shown.
+        Raises TracecolsError if they cannot be made."""
         report: Progress | None = None
         with ExitStack() as shown:
             while True:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.options import put_once
-from tracecols.cli.output import echo, echo_json
+from tracecols.cli.output import echo, echo_json, echo_parts
 from tracecols.cli.vocabulary import option
 from tracecols.schema.severity import DEFAULT
 
@@ -69,8 +69,9 @@ def rules(
     A severity CUBE (.severity, .cubex, .cube) is enough for most rules; some need the tables of the STORE.
       tracecols rules run.trace --set big_messages.threshold=1MB --set slow_slaves.master=3
     """
+    from rich.text import Text
+
     from tracecols.errors import RuleError
-    from tracecols.report.screen import Screen
     from tracecols.report.text import text_width
     from tracecols.rules.display import render
     from tracecols.rules.evaluate import RULES, choose_rules, evidence_of, judge, plain, read_settings
@@ -94,8 +95,6 @@ def rules(
     if as_json:
         echo_json(plain(found))
         return
-    console = Screen(soft_wrap=True)
     if (focus := words_of(evidence.cube.facts)) and within is None and not with_startup:
-        console.print(f"focus: {focus}; --with-startup counts the rest\n", style="yellow")
-    for part in render(found, rows, text_width()):
-        console.print(part)
+        echo_parts([Text(f"focus: {focus}; --with-startup counts the rest\n", "yellow")])
+    echo_parts(render(found, rows, text_width()))

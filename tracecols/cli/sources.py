@@ -35,12 +35,12 @@ def properties_of(source: Path) -> dict[str, Any]:
 def names_of(found: Store | Source) -> dict[str, list[str]]:
     """Return the names of the regions and counters of a store or an archive, as lists by definition table. Raises
     StoreError if it is damaged."""
+    from tracecols.analysis.request import NAMED, names_in
     from tracecols.store import Store
 
-    tables = ("regions", "metric_members")
     if isinstance(found, Store):
-        return {table: found.names(table) for table in tables}
-    return {name: list(found.definitions[name]["name"]) for name in tables}
+        return names_in(found)
+    return {name: list(found.definitions[name]["name"]) for name in NAMED}
 
 
 def found_in(source: Path) -> Store | Source:

@@ -199,45 +199,34 @@ class Definitions:
     """All definitions of a trace as lists; an identifier is a position in its list, the row of the definition table."""
 
     def __init__(self, store: Store) -> None:
-        t = {
-            name: _rows(store, name)
-            for name in (
-                "regions",
-                "call_sites",
-                "metric_members",
-                "system_tree_nodes",
-                "properties",
-                "processes",
-                "locations",
-                "communicators",
-                "topologies",
-                "topology_coordinates",
-                "windows",
-            )
-        }
+        def rows(table: str) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = store.definitions[table].to_pylist()
+            return found
+
+        processes = rows("processes")
         self.regs = [
             Region(i, r["name"], r["file"], r["begin_line"], r["end_line"], r["role"], r["description"])
-            for i, r in enumerate(t["regions"])
+            for i, r in enumerate(rows("regions"))
         ]
-        self.csites = [CallSite(i, r["file"], r["line"], self.regs[r["region"]]) for i, r in enumerate(t["call_sites"])]
+        self.csites = [
+            CallSite(i, r["file"], r["line"], self.regs[r["region"]]) for i, r in enumerate(rows("call_sites"))
+        ]
         named = [*(r.file for r in self.regs), *(c.file for c in self.csites)]
         self.files = list(dict.fromkeys(filter(None, named)))
         self.mets = [
             Metric(i, r["name"], r["description"], r["value_type"], r["mode"])
-            for i, r in enumerate(t["metric_members"])
+            for i, r in enumerate(rows("metric_members"))
         ]
         self.machs: list[Machine] = []
         self.nodes: list[Node] = []
-        of_tree = self._system(t["system_tree_nodes"], t["properties"], [r["node"] for r in t["processes"]])
-        self.procs = [
-            Process(i, r["name"], r["rank"], of_tree.get(r["node"]), []) for i, r in enumerate(t["processes"])
-        ]
+        of_tree = self._system(rows("system_tree_nodes"), rows("properties"), [r["node"] for r in processes])
+        self.procs = [Process(i, r["name"], r["rank"], of_tree.get(r["node"]), []) for i, r in enumerate(processes)]
         for proc in self.procs:
             if proc.node is not None:
                 proc.node.procs.append(proc)
         self.locs: list[Location] = []
         self.thrds: list[Thread] = []
-        for i, r in enumerate(t["locations"]):
+        for i, r in enumerate(rows("locations")):
             proc = self.procs[r["process"]]
             loc = Location(i, r["name"], r["thread"], proc)
             self.locs.append(loc)
@@ -251,7 +240,7 @@ class Definitions:
                 [self.locs[m] for m in r["members"]],
                 [self.locs[m] for m in r["remote_members"]],
             )
-            for i, r in enumerate(t["communicators"])
+            for i, r in enumerate(rows("communicators"))
         ]
         self.carts = [
             Cartesian(
@@ -263,14 +252,14 @@ class Definitions:
                 {},
                 {},
             )
-            for i, r in enumerate(t["topologies"])
+            for i, r in enumerate(rows("topologies"))
         ]
-        for r in t["topology_coordinates"]:
+        for r in rows("topology_coordinates"):
             if r["topology"] >= 0 and r["location"] >= 0:
                 cart = self.carts[r["topology"]]
                 cart._coords.setdefault(r["location"], tuple(r["coordinates"]))
                 cart._locs.setdefault(tuple(r["coordinates"]), self.locs[r["location"]])
-        self.wins = [Window(i, r["name"], self._com(r["communicator"])) for i, r in enumerate(t["windows"])]
+        self.wins = [Window(i, r["name"], self._com(r["communicator"])) for i, r in enumerate(rows("windows"))]
 
     def _com(self, number: int) -> Communicator | None:
         return self.coms[number] if number >= 0 else None
@@ -295,8 +284,3 @@ class Definitions:
                 machines[root].nodes.append(nodes[i])
                 self.nodes.append(nodes[i])
         return nodes
-
-
-def _rows(store: Store, name: str) -> list[dict[str, Any]]:
-    columns = store.definitions[name].to_pydict()
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

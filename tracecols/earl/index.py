@@ -207,13 +207,11 @@ class Builder:
         from tracecols.enhance.scan.instances import scan_stacks
 
         model = self.model
-        dtypes: dict[str, np.dtype[Any]] = {
-            "time": np.dtype(np.int64),
-            "kind": np.dtype(np.uint8),
-            "type": np.dtype(np.uint8),
-            "region": row_dtype(len(model.regions)),
-            "enterptr": row_dtype(self.n),
-            "call_path": row_dtype(len(model.call_paths)),
+        n_rows = {"regions": len(model.regions), "events": self.n, "call_paths": len(model.call_paths)}
+        dtypes = {
+            c.name: row_dtype(n_rows[c.target]) if c.dtype == "row" else np.dtype(c.dtype)
+            for c in COLUMNS
+            if c.name not in ("pos_of", "row_of")
         }
         ends: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         top = np.full(self.n_locations, -1, np.int64)

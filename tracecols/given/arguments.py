@@ -24,12 +24,13 @@ def show(given: object) -> str:
     return reprlib.repr(given)
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a hint: up to three names like the one that was not found, or what to do if none is like it."""
+def did_you_mean(name: object, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint: up to three names like the one that was not found, or what to do if none is like it, or it is no
+    name."""
     # imported only if a name is unknown
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(dict.fromkeys(known)), 3)
+    near = get_close_matches(name, list(dict.fromkeys(known)), 3) if isinstance(name, str) else []
     return f"did you mean {', '.join(near)}?" if near else otherwise
 
 

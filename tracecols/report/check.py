@@ -1,4 +1,4 @@
-"""Inconsistencies of a trace, for the terminal and as plain values."""
+"""Inconsistencies of a trace, and the effect of a clock correction, for the terminal and as plain values."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tracecols.schema.notes import singular
 from tracecols.verbs.recording import Recording, recording_of
 
 if TYPE_CHECKING:
+    from tracecols.clocks.correction import Correction
     from tracecols.enhance.dataflow.columns import CompoundTable
 
 CORRECTS = "tracecols correct corrects them, or tracecols convert --correct-clocks"
@@ -198,3 +199,18 @@ def skew_in_words(found: Checked) -> str:
         f"clocks disagree by up to {in_words(found.skew, 'seconds')} ({counted(n, 'clock condition')}): "
         f"no more than clocks of different processors can be synchronised; {CORRECTS}"
     )
+
+
+def tell_correction(correction: Correction) -> Iterator[str]:
+    """Yield the violations before and after by kind, and the size of the changes, line by line."""
+    before, after, change = correction.before, correction.after, correction.change
+    kinds = [kind for kind in before if before[kind] or after[kind]]
+    if not kinds:
+        yield "no clock condition is violated: the times stay as they were recorded"
+        return
+    yield f"{'before':>12}  {'after':>12}  violated clock conditions"
+    for kind in kinds:
+        yield f"{before[kind]:>12,}  {after[kind]:>12,}  {kind}"
+    yield f"{sum(before.values()):>12,}  {sum(after.values()):>12,}  all"
+    yield f"{counted(change.n_moved, 'event')} moved, by {change.largest_shift:.9f} s at most"
+    yield f"intervals changed by {change.largest:.9f} s at most, by {change.mean:.3g} s in the mean"

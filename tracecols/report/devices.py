@@ -11,7 +11,7 @@ from rich.text import Text
 
 from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
-from tracecols.report.tables import TextTable, middle_out, more_rows
+from tracecols.report.tables import TextTable, middle_out, more_rows, plain_rows
 from tracecols.verbs.devices import FAULTS
 
 if TYPE_CHECKING:
@@ -108,13 +108,4 @@ def _share(value: float, whole: float) -> str:
 
 def plain(found: Answers) -> dict[str, Any]:
     """Return all rows of all answers for JSON; undefined values are null."""
-    return {"format": "tracecols devices"} | {name: _rows(frame) for name, frame in found._asdict().items()}
-
-
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    import pandas as pd
-
-    return [
-        {name: None if pd.isna(value) else value for name, value in row.items()}
-        for row in frame.astype(object).to_dict("records")
-    ]
+    return {"format": "tracecols devices"} | {name: plain_rows(frame) for name, frame in found._asdict().items()}

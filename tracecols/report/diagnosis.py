@@ -125,18 +125,9 @@ def efficiency_rows(d: Diagnosis) -> Iterator[tuple[str, list[str]]]:
             yield title, cells
 
 
-def variant_line(d: Diagnosis) -> str:
-    """Return how serialisation and transfer in the small table of efficiencies were determined; empty if they are not
-    there."""
-    shown = factors(d.efficiencies, d.has_teams)
-    by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
-    if not by:
-        return ""
-    return f"ideal network by {by[0]}"
-
-
 def explanations(d: Diagnosis) -> list[str]:
-    """Return explanations of the small table of efficiencies: factors above 1, communication of a single process."""
+    """Return explanations of the small table of efficiencies: factors above 1, communication of a single process, and
+    how serialisation and transfer were determined."""
     shown = factors(d.efficiencies, d.has_teams)
     above = [m.metric for m in shown.values() if is_above_one(m.value, m.unit)]
     found = [f"* above 100 %: {why}" for why in dict.fromkeys(map(why_above_one, above))]
@@ -145,7 +136,8 @@ def explanations(d: Diagnosis) -> list[str]:
         found.append(
             "one process: communication is all that is not computation, such as locks, waits and calls for devices"
         )
-    return found
+    by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
+    return found + [f"ideal network by {variant}" for variant in by[:1]]
 
 
 def efficiency_lines(d: Diagnosis, width: int = WIDTH) -> Iterator[Line]:
@@ -157,7 +149,7 @@ def efficiency_lines(d: Diagnosis, width: int = WIDTH) -> Iterator[Line]:
     for i, (title, cells) in enumerate(rows):
         line = f"{title:<10}" + "".join(f"{cell[:column]:>{column}}" for cell in cells)
         yield line.rstrip(), "dim" if i == 0 else ""
-    for said in (*explanations(d), *filter(None, [variant_line(d)])):
+    for said in explanations(d):
         yield from ((line, "dim") for line in wrap(said, width))
     if d.device_efficiencies:
         yield from ((line, "") for line in wrap(f"Devices   {device_line(d)}", width, subsequent_indent=" " * INDENT))
@@ -315,8 +307,7 @@ def html_of(d: Diagnosis) -> str:
     if rows:
         parts.append(f"<table>{''.join(rows)}</table>")
     devices = [f"Devices: {device_line(d, ' (lowest)')}"] if d.device_efficiencies else []
-    said = (*explanations(d), *filter(None, [variant_line(d)]), *devices)
-    parts.extend(f"<p><small>{escaped(line)}</small></p>" for line in said)
+    parts.extend(f"<p><small>{escaped(line)}</small></p>" for line in (*explanations(d), *devices))
     parts.extend(finding_as_html(f) for f in d.findings)
     if not d.findings:
         parts.append(f"<p>{escaped(headline(d))}.</p>")

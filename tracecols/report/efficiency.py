@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracecols.given.printable import finite
 from tracecols.report.tables import TextTable, plain_rows
 from tracecols.report.text import text_width, value_in_words
 from tracecols.severity.efficiencies import (
@@ -87,12 +85,10 @@ def render(
 
 def plain(
     tables: Sequence[pd.DataFrame], names: Sequence[str], scaling: pd.DataFrame | None, failed: list[dict[str, Any]]
-) -> str:
-    """Return all numbers as JSON; undefined values are null."""
-
-    result = {
+) -> dict[str, Any]:
+    """Return all numbers for JSON; undefined values are null."""
+    return {
         "runs": [{"name": name, "efficiencies": plain_rows(table)} for name, table in zip(names, tables, strict=True)],
         "scaling": [] if scaling is None else plain_rows(scaling),
-        "failed": finite(failed),
+        "failed": failed,
     }
-    return json.dumps(result, indent=1) + "\n"

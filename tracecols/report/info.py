@@ -97,9 +97,7 @@ def html_of(store: Store) -> str:
     """Return a summary of a store and suggested calls as HTML without anything executable; names are escaped."""
     said = plain(store)
     kinds = sorted(said["events_by_kind"].items(), key=lambda kind: -kind[1])
-    losses = [f"{n:,} records of {what}, {fate(what)}" for what, n in said["not_understood"].items()]
-    losses += [f"{n:,} records of {what}, kept but not analysed" for what, n in said["not_analysed"].items()]
-    losses += [f"events of location {loss['location']} lost: {loss['reason']}" for loss in said["lost"]]
+    losses = [f"{n:,} {what}" if isinstance(n, int) else f"{n} {what}" for n, what in _trouble(store.manifest)]
     rows = {
         "source": f"{'/'.join(PurePath(said['source']['path']).parts[-2:])}, {said['source']['format']}",
         "span": value_in_words(said["span"], "sec"),
@@ -137,6 +135,9 @@ def found_in_words(topology: Topology) -> str:
     )
 
 
+COUNTER = ("name", "unit", "mode", "type")
+"""Columns shown of a counter."""
+
 N_ALWAYS = 3
 """Number of leading sections shown even if they are empty: processes, events, regions."""
 
@@ -147,8 +148,6 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
     m, d = store.manifest, store.definitions
     events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
     trouble = _trouble(m)
-    counters = d["metric_members"].to_pydict()
-    of_counters = [counters[c] for c in ("name", "unit", "mode", "type")]
     left_out = [[n, what] for what, n in m["source"].get("left out", {}).items()]
     sections: list[tuple[str, list[str], list[list[Any]], int]] = [
         _processes(d),
@@ -156,7 +155,7 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
         ("Regions defined", ["number", "paradigm"], _by_number(d["regions"].column("paradigm").to_pylist()), 1),
         ("Communicators and teams", ["members", "kind", "paradigm", "name"], shorten(_communicators(d)), 1),
         ("Topologies", ["name", "dimensions"], shorten(_topologies(d)), 0),
-        ("Counters", ["name", "unit", "mode", "type"], shorten([list(r) for r in zip(*of_counters, strict=True)]), 0),
+        ("Counters", [*COUNTER], shorten(_rows_of(d["metric_members"], *COUNTER)), 0),
         ("Left out by the conversion", ["number", "what"], left_out, 1),
         ("Notes of the conversion", ["note"], [[text] for text in m["source"].get("notes", ())], 0),
         ("Not understood, not analysed or lost", ["number", "what"], trouble, 1),
@@ -207,6 +206,11 @@ def _facts_of(store: Store) -> list[tuple[str, str]]:
     return rows
 
 
+def _rows_of(table: pa.Table, *columns: str) -> list[list[Any]]:
+    """Return some columns of a definition table as rows."""
+    return [list(row.values()) for row in table.select(columns).to_pylist()]
+
+
 def _by_number(values: Sequence[str]) -> list[list[Any]]:
     """Return the number of occurrences of each value, the most frequent first."""
     return [[n, value] for value, n in Counter(values).most_common()]
@@ -225,8 +229,7 @@ def _processes(d: Mapping[str, pa.Table]) -> tuple[str, list[str], list[list[Any
 
 def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
     """List communicators and teams: members, kind, paradigm, name."""
-    comms = d["communicators"].to_pydict()
-    of = zip(*(comms[c] for c in ("members", "kind", "paradigm", "name")), strict=True)
+    of = _rows_of(d["communicators"], "members", "kind", "paradigm", "name")
     # of MPI_COMM_SELF each process has one, whose member is not listed
     return [
         [1 if kind == "self" else len(members), kind, p, name or f"number {i}"]
@@ -235,8 +238,7 @@ def _communicators(d: Mapping[str, pa.Table]) -> list[list[Any]]:
 
 
 def _topologies(d: Mapping[str, pa.Table]) -> list[list[Any]]:
-    t = d["topologies"].to_pydict()
-    of = zip(*(t[c] for c in ("name", "sizes", "dimensions", "periodic")), strict=True)
+    of = _rows_of(d["topologies"], "name", "sizes", "dimensions", "periodic")
     return [[name, _dimensions(*grid)] for name, *grid in of]
 
 

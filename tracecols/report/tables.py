@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
@@ -44,9 +45,18 @@ def more_rows(n: int, rows: int) -> Iterator[Text]:
 
 
 def plain_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table for JSON; NaN and infinity become None."""
-    found: list[dict[str, Any]] = finite(table.to_dict("records"))
-    return found
+    """Return the rows of a table for JSON; null, NaN and infinity become None."""
+    columns = {}
+    for i, name in enumerate(table.columns):
+        of = table.iloc[:, i]
+        known = of.notna().tolist()
+        columns[str(name)] = [_plain(v) if k else None for v, k in zip(of.tolist(), known, strict=True)]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as Python objects, lists from arrays."""
+    return finite(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
 
 
 class TextTable:

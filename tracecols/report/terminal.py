@@ -16,7 +16,6 @@ from tracecols.errors import SeverityError
 from tracecols.given.printable import one_line
 from tracecols.given.quantities import in_words
 from tracecols.severity import focus
-from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.similar import groups_in_words
@@ -73,23 +72,6 @@ def bars(values: NDArray[np.float64]) -> str:
         return BARS[0] * means.size
     steps = np.ceil(np.maximum(means, 0.0) / largest * (len(BARS) - 1)).astype(np.int64)
     return "".join(BARS[i] for i in steps.tolist())
-
-
-def _locations_below(axis: SystemAxis) -> Callable[[int], NDArray[np.bool_]]:
-    """Return a function that returns the mask of the locations in the subtree of a node of the system tree;
-    (n_locations,) bool."""
-    parent, location, depth = np.array(axis.parent), np.array(axis.location), axis.depth
-
-    def below(node: int) -> NDArray[np.bool_]:
-        # nodes are in depth-first order
-        after = np.flatnonzero(depth[node + 1 :] <= depth[node])
-        end = node + 1 + int(after[0]) if after.size else parent.size
-        result = np.zeros(axis.n_locations, bool)
-        here = location[node:end]
-        result[here[here >= 0]] = True
-        return result
-
-    return below
 
 
 class Display:
@@ -342,11 +324,11 @@ class Display:
             return
 
         yield from self._over_time()
-        below = _locations_below(axis)
+        held = axis.held
 
         def label(i: int) -> Text:
             row = axis.location[i]
-            line = self._line(name, lambda cells: mask[cells.call_path] & below(i)[cells.location])
+            line = self._line(name, lambda cells: mask[cells.call_path] & np.isin(cells.location, held[i]))
             where = (
                 f"rank {axis.rank[row]} thread {axis.thread[row]}  {axis.name[i]}"
                 if row >= 0

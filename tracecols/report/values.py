@@ -39,7 +39,7 @@ def plain(cube: SeverityCube, name: str | None, call_path: str | None, min_share
     if name is None:
         return found | {"properties": _properties(cube, min_share)}
     name = cube.find_property(name)
-    axis, number = cube.properties, cube.properties.number[cube.find_property(name)]
+    axis, number = cube.properties, cube.properties.number[name]
     whole = abs(cube.whole(name))
     found |= {"property": name, "title": axis.title[number], "unit": axis.unit[number]}
     if call_path is None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from tracecols.errors import RuleError
 from tracecols.given.arguments import as_texts, did_you_mean, show
-from tracecols.given.parameters import Parameter
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Result, Rule, Verdict, rules_in
 from tracecols.schema.severity import DEFAULT
@@ -36,12 +35,6 @@ def find_rule(name: str) -> Rule:
     return RULES[name]
 
 
-def _parameter(rule: Rule, name: str) -> Parameter:
-    if name not in rule.parameters:
-        raise RuleError(f"rule {rule.id!r} has no parameter {name!r}\n  it has {', '.join(rule.parameters) or 'none'}")
-    return rule.parameters[name]
-
-
 def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, float | str]]:
     """Return the parameters of all rules: the given values, else their defaults.
 
@@ -63,9 +56,11 @@ def read_settings(settings: Mapping[str, float | str]) -> dict[str, dict[str, fl
     values = {r.id: {of: p.default for of, p in r.parameters.items()} for r in RULES.values()}
     for key, value in settings.items():
         name, _, parameter = key.partition(".")
-        rule = find_rule(name)
+        known = find_rule(name).parameters
         try:
-            values[name][parameter] = _parameter(rule, parameter).read(parameter, value, RuleError)
+            if parameter not in known:
+                raise RuleError(f"rule {name!r} has no parameter {parameter!r}\n  it has {', '.join(known) or 'none'}")
+            values[name][parameter] = known[parameter].read(parameter, value, RuleError)
         except RuleError as error:
             raise RuleError(f"{key}: {error}") from None
     return values

@@ -230,19 +230,9 @@ class Experiment:
         """
         import pandas as pd
 
-        found = find_growth(series, at, rate, min_share)
-        return pd.DataFrame(
-            {
-                "property": [g.property for g in found],
-                "title": [g.title for g in found],
-                "call_path": [g.call_path for g in found],
-                "model": [g.formula(series.along) for g in found],
-                "power": [float(g.term[0]) if g.coefficient else 0.0 for g in found],
-                "logarithm": [g.term[1] if g.coefficient else 0 for g in found],
-                "constant": [g.constant for g in found],
-                "coefficient": [g.coefficient for g in found],
-                "chance": [g.chance for g in found],
-                "measured": [g.measured for g in found],
-                "predicted": [g.predicted for g in found],
-            }
-        )
+        rows = []
+        for g in find_growth(series, at, rate, min_share):
+            power, logarithm = g.term if g.coefficient else (0, 0)
+            rows.append({**vars(g), "model": g.formula(series.along), "power": float(power), "logarithm": logarithm})
+        names = ("property", "title", "call_path", "model", "power", "logarithm", "constant", "coefficient", "chance")
+        return pd.DataFrame(rows, columns=[*names, "measured", "predicted"])

@@ -165,8 +165,7 @@ def _parameters(given: object) -> dict[str, dict[str, float]]:
 def check_conventions(conventions: object) -> None:
     """Check the name of conventions. Raises AnalysisError if there are none of this name."""
     if not isinstance(conventions, str) or conventions not in CONVENTIONS:
-        there_are = f"there are {', '.join(CONVENTIONS)}"
-        hint = did_you_mean(conventions, CONVENTIONS, there_are) if isinstance(conventions, str) else there_are
+        hint = did_you_mean(conventions, CONVENTIONS, f"there are {', '.join(CONVENTIONS)}")
         raise AnalysisError(f"no conventions {show(conventions)}\n  {hint}")
 
 

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tracecols.conversion import convert
 from tracecols.errors import SourceError
 from tracecols.export.cube_read import read_cube
 from tracecols.given.files import check_path
+from tracecols.once import Recent
 from tracecols.store.layout import ARCHIVES, CUBES, identity, kind_of_folder, recognised
 from tracecols.trace import Trace
 from tracecols.work.scratch import temporary_folder
@@ -48,8 +49,8 @@ class Files:
         self._jobs, self._memory = jobs, memory
         self._stack = ExitStack()
         self._stores: dict[tuple[Path, frozenset[tuple[str, int, int, int]]], Path] = {}
-        self._traces: dict[tuple[Path, tuple[int, ...]], Trace] = {}
-        self._cubes: dict[tuple[Path, tuple[int, ...]], SeverityCube] = {}
+        self._traces = Recent[tuple[Path, tuple[int, ...]], Trace](KEPT)
+        self._cubes = Recent[tuple[Path, tuple[int, ...]], "SeverityCube"](KEPT)
 
     def __enter__(self) -> Files:
         return self
@@ -99,22 +100,15 @@ class Files:
             )
         store = path if recognised(path) == STORE else self._converted(path)
         key = store, identity(store)
-        found = self._traces.pop(key, None) or Trace(store, jobs=self._jobs)
-        _keep(self._traces, key, found)
-        return found
+        return self._traces.get(key, lambda: Trace(store, jobs=self._jobs))
 
     def cube(self, given: str) -> SeverityCube:
         """Return a cube; a trace is analysed. Raises TracecolsError if it is neither, is damaged, or may not be
         opened."""
         path = self.find(given)
-        is_cube = self.is_cube(path)
-        trace = None if is_cube else self.trace(given)
+        trace = None if self.is_cube(path) else self.trace(given)
         key = (path, identity(path)) if trace is None else (trace.path, identity(trace.path))
-        found = self._cubes.pop(key, None)
-        if found is None:
-            found = read_cube(path) if trace is None else trace.analyze(memory=self._memory)
-        _keep(self._cubes, key, found)
-        return found
+        return self._cubes.get(key, lambda: read_cube(path) if trace is None else trace.analyze(memory=self._memory))
 
     def _converted(self, path: Path) -> Path:
         """Return the temporary store of an archive; it is made anew if a file of the archive was replaced or
@@ -124,13 +118,6 @@ class Files:
             folder = self._stack.enter_context(temporary_folder())
             self._stores[key] = convert(path, folder / f"{path.name.partition('.')[0]}.trace", jobs=self._jobs)
         return self._stores[key]
-
-
-def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    """Add a value to a cache of the last `KEPT` values."""
-    kept[key] = value
-    while len(kept) > KEPT:
-        del kept[next(iter(kept))]
 
 
 def _state(path: Path) -> frozenset[tuple[str, int, int, int]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tracecols.errors import MissingExtraError, TracecolsError
 from tracecols.given.printable import printable
+from tracecols.report.tables import middle_out
 from tracecols.version import __version__
 
 if TYPE_CHECKING:
@@ -61,19 +62,13 @@ def _refusing(tool: Call, lock: Lock) -> Call:
             try:
                 return tool(*arguments, **options)
             except TracecolsError as error:
-                raise ToolError(shortened(str(error))) from error
+                raise ToolError(middle_out(printable(str(error)), LONGEST)) from error
             except OSError as error:
                 if error.filename is None:
                     raise
-                raise ToolError(shortened(f"{error.filename}: {error.strerror}\n  check the file")) from error
+                text = f"{error.filename}: {error.strerror}\n  check the file"
+                raise ToolError(middle_out(printable(text), LONGEST)) from error
             except MemoryError as error:
                 raise ToolError("there is not enough memory\n  start tracecols serve with --memory 2GB") from error
 
     return call
-
-
-def shortened(text: str) -> str:
-    """Return the text of an error for display, without its middle if it is too long."""
-    text = printable(text)
-    half = (LONGEST - 5) // 2
-    return text if len(text) <= LONGEST else f"{text[:half]} ... {text[-half:]}"

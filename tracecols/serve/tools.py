@@ -8,15 +8,13 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from tracecols.enhance.mpi.neighbours import topology_of
 from tracecols.errors import TracecolsError
 from tracecols.findings.mended import mended_of
 from tracecols.frames.bounded import Bounds
 from tracecols.frames.catalog import Catalog
 from tracecols.report import comparison, diagnosis, info, prediction, values
+from tracecols.report.tables import plain_rows
 from tracecols.serve.files import Files
 from tracecols.serve.pages import SHORTER, Listing, page
 from tracecols.severity.comparison import Comparison
@@ -135,7 +133,7 @@ class Tools:
         facts = {"waits": int(found.n_waits.sum()), "seconds_of_all": float(found.seconds.sum())}
         units = {**dict.fromkeys(columns, "sec"), "seconds_of_all": "sec", "n_waits": "occ"}
         more = "cause, cause_rank and property narrow it"
-        return _answer(facts, {"waits": _records(found)}, "waits", first, units, more)
+        return _answer(facts, {"waits": plain_rows(found)}, "waits", first, units, more)
 
     def _explained(self, path: str, number: int, first: int) -> str:
         """Return a page with the cells that a finding explains."""
@@ -160,7 +158,7 @@ class Tools:
         trace = self._files.trace(path)
         before = _before(first, "result")
         found = trace.catalog.sql(query, Bounds(before, ROWS, SQL_SECONDS, SQL_MEMORY))
-        rows = _records(found)
+        rows = plain_rows(found)
         facts: dict[str, Any] = {"ticks_per_second": int(trace.manifest["clock"]["resolution"])}
         if re.match(r"\s*show\b", query, re.IGNORECASE):
             others = " ".join(n for n in trace.catalog.names if {"name": n} not in rows)
@@ -271,20 +269,6 @@ def _as_row(number: int, f: Finding) -> dict[str, Any]:
     numbers = {"seconds": f.seconds, "share": f.share, "gain": f.gain, "gain_share": f.gain_share}
     who = {"rank": f.rank, "thread": f.thread, "region": f.cause_region or None}
     return {"number": number, "finding": f.what or f.title, "property": f.property, **numbers, **who, **words}
-
-
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a frame as plain values; null is None."""
-    columns = {}
-    for i, name in enumerate(frame.columns):
-        of = frame.iloc[:, i]
-        known = of.notna().tolist()
-        columns[str(name)] = [_plain(v) if k else None for v, k in zip(of.tolist(), known, strict=True)]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _units_of(catalog: Catalog, query: str, columns: list[str]) -> dict[str, str]:

@@ -533,3 +533,16 @@ class SystemAxis:
         for above in self.parent:
             depth.append(depth[above] + 1 if above >= 0 else 0)
         return np.array(depth, np.int32)
+
+    @property
+    def held(self) -> list[list[int]]:
+        """Locations at and below every node, in order."""
+        found: list[list[int]] = [[] for _ in self.parent]
+        # from the last node to the first: those of a node are known before its parent is visited
+        for i in range(len(found) - 1, -1, -1):
+            if self.location[i] >= 0:
+                found[i].append(int(self.location[i]))
+            if self.parent[i] >= 0:
+                found[self.parent[i]] += found[i]
+            found[i].reverse()
+        return found

@@ -73,8 +73,7 @@ class Answer:
 
 def _for_page(values: NDArray[Any]) -> NDArray[Any]:
     """Return an array in a type that browsers support: 64-bit integers become float64, exact up to 2**53 ticks."""
-    found = values if values.dtype.itemsize < 8 else values.astype("<f8")
-    return np.ascontiguousarray(found)
+    return np.ascontiguousarray(values if values.dtype.itemsize < 8 else values.astype("<f8"))
 
 
 def rounding(ticks: int) -> int:
@@ -260,7 +259,7 @@ class Timeline:
             self._add_intervals(arrays, says, np.concatenate([r.locations for r in chosen]), first, last)
         return Answer(says, arrays)
 
-    def check(self, start: int, stop: int, rows: Sequence[int], columns: int, severity: str = "") -> None:
+    def check(self, start: int, stop: int, rows: Sequence[int], columns: int = 1, severity: str = "") -> None:
         """Check the arguments of a question. Raises QuestionError if times, rows, columns or property are invalid."""
         if not 0 <= start < stop <= self.last - self.first + 1:
             raise QuestionError(

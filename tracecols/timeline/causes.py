@@ -60,12 +60,11 @@ class Causes:
         until = max(min(wait["cause_time"], wait["end"]), since)
         waiting_since = wait["begin"] if pair is None else pair["waiting_since"]
         found: dict[str, Any] = {"location": where, "since": since, "until": until, "waiting_since": waiting_since}
-        if self.slices.n_events([where], since, until) + self._n_waiting(wait, waiting_since) > MOST_EVENTS:
+        n_events = self.slices.n_events([where], since, until)
+        n_events += self.slices.n_events([wait["location"]], waiting_since, wait["begin"])
+        if n_events > MOST_EVENTS:
             return found
         return found | self._spent(wait, found)
-
-    def _n_waiting(self, wait: Instance, since: int) -> int:
-        return self.slices.n_events([wait["location"]], since, wait["begin"])
 
     def _pair(self, wait: Instance) -> Instance | None:
         """Return the pair of points that a wait belongs to, or None."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.given.printable import printable
 from tracecols.severity.axes import SystemAxis
-from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
+from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.folded import Folds, Instances
 from tracecols.timeline.rows import Row
 from tracecols.timeline.trees import Trees
@@ -40,7 +40,7 @@ class Alignment:
     first: int
     second: int
     """`first` and `second`: ticks since the first event of each run."""
-    resolutions: tuple[int, int]
+    resolutions: tuple[int, ...]
     """Ticks per second of both."""
 
     def in_second(self, ticks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -105,10 +105,9 @@ class Comparison:
 
     def __init__(self, first: Run, second: Run) -> None:
         self._runs = (first, second)
-        timelines = (first.timeline, second.timeline)
-        self._timelines = timelines
-        axes = SystemAxis.of(timelines[0].store), SystemAxis.of(timelines[1].store)
-        self._row_of = matched_rows(timelines[0].rows, timelines[1].rows, axes)
+        self._timelines = one, other = first.timeline, second.timeline
+        self._resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)
+        self._row_of = matched_rows(one.rows, other.rows, (SystemAxis.of(one.store), SystemAxis.of(other.store)))
         self._focus: tuple[int, int] | None = None
 
     def alignment(self, way: str, phase: str = "", k: int = 0) -> tuple[Alignment, dict[str, object]]:
@@ -122,12 +121,11 @@ class Comparison:
         if way not in WAYS:
             raise QuestionError(f"two runs are aligned by {', '.join(WAYS)}, not by {way}")
         one, other = self._timelines
-        resolutions = int(one.store.manifest["clock"]["resolution"]), int(other.store.manifest["clock"]["resolution"])
         if way == "start":
-            return Alignment(0, 0, resolutions), {}
+            return Alignment(0, 0, self._resolutions), {}
         if way == "focus":
             self._focus = self._focus or (focus_begin(one), focus_begin(other))
-            return Alignment(*self._focus, resolutions), {}
+            return Alignment(*self._focus, self._resolutions), {}
         words, of_first = self._runs[0].folds.instances(phase)
         _, of_second = self._runs[1].folds.instances(words)
         n = [int(found.number.max()) + 1 for found in (of_first, of_second)]
@@ -137,7 +135,7 @@ class Comparison:
             if begin is None:
                 raise QuestionError(f"run {which} has no instance {k} of {words}: it has {count}, counted from 0")
             begins.append(begin - timeline.first)
-        return Alignment(begins[0], begins[1], resolutions), {"phase": printable(words), "k": k, "n": n}
+        return Alignment(begins[0], begins[1], self._resolutions), {"phase": printable(words), "k": k, "n": n}
 
     def about(self, way: str, phase: str, k: int) -> Answer:
         """Return the alignment of the two runs: `first` and `second` of an `Alignment`, and the rest of `alignment`."""
@@ -158,20 +156,17 @@ class Comparison:
         one, other = self._timelines
         stop = until(stop, one.last - one.first + 1)
         one.check(start, stop, (), columns)
-        if len(rows) > MOST_ROWS or any(not 0 <= i < len(other.rows) for i in rows) or columns > MOST_COLUMNS:
-            raise QuestionError(f"there is no such row: there are {len(other.rows)}")
+        other.check(0, 1, rows)
         far = max(aligned, key=abs)
         if abs(far) > FARTHEST:
             raise QuestionError(f"no run has a time {far}")
         if not any(part in t.overview.classes or part in t.overview.properties for t in self._timelines):
             raise QuestionError("no class of time and no property of that id has time in these runs")
-        resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)
-        alignment = Alignment(*aligned, (resolutions[0], resolutions[1]))
         overview = one.overview
         level = overview.level_for(start + one.first, stop + one.first, columns // 2)
         low, high = overview.between(level, start + one.first, stop + one.first)
         edges = overview.edges(level)[low : high + 1] - one.first
-        in_second = alignment.in_second(edges)
+        in_second = Alignment(*aligned, self._resolutions).in_second(edges)
         pairs = [(int(self._row_of[i]), i) for i in rows]
         first = _shares(one, [a for a, _ in pairs], part, edges.astype(np.float64), columns)
         second = _shares(other, [b for _, b in pairs], part, in_second, columns)

@@ -62,16 +62,12 @@ class IntervalsWriter:
         """Write the pending rows as one batch."""
         if not self._n_waiting:
             return
-        batch = _joined(self._waiting)
+        batch = {name: np.concatenate([part[name] for part in self._waiting]) for name in self._waiting[0]}
         order = np.lexsort((batch["end"], batch["begin"]))
         rows = {name: values[order] for name, values in batch.items()}
         rows["reach"] = np.maximum.accumulate(rows["end"])
         self._writer.write_batch(as_batch(self._schema, rows.__getitem__))
         self._waiting, self._n_waiting = [], 0
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Intervals:

@@ -26,10 +26,10 @@ BATCH = 1 << 20
 SCHEMA = pa.schema(
     [
         *((name, pa.int64()) for name in ("location", "event", "last", "task", "n_flushes", "n_switches")),
-        ("stacks", pa.list_(pa.int64())),
+        ("stacks", pa.map_(pa.int64(), pa.list_(pa.int64()))),
     ]
 )
-"""`stacks`: for each task with open regions, the number of the task, the number of open regions, and the regions."""
+"""Location, event, and the columns of `OpenSlices`."""
 
 
 class Mark(NamedTuple):
@@ -59,19 +59,6 @@ def marks_of(store: Store, location: int) -> Iterator[Mark]:
             yield Mark(base + at + EVERY, builder.opened)
 
 
-def _flat(stacks: dict[int, list[int]]) -> list[int]:
-    return [number for task, regions in stacks.items() for number in (task, len(regions), *regions)]
-
-
-def _stacks(flat: list[int]) -> dict[int, list[int]]:
-    found, at = {}, 0
-    while at < len(flat):
-        task, n = flat[at], flat[at + 1]
-        found[task] = flat[at + 2 : at + 2 + n]
-        at += 2 + n
-    return found
-
-
 def write_marks(store: Store, path: Path, executor: Executor) -> None:
     """Write the marks of all locations."""
     long = [i for i in range(int(store.manifest["n_locations"])) if store.n_rows("events", i) > EVERY]
@@ -82,7 +69,7 @@ def write_marks(store: Store, path: Path, executor: Executor) -> None:
 
 def _rows(store: Store, location: int) -> list[dict[str, Any]]:
     return [
-        {"location": location, "event": m.event, **m.opened._asdict(), "stacks": _flat(m.opened.stacks)}
+        {"location": location, "event": m.event, **m.opened._asdict(), "stacks": list(m.opened.stacks.items())}
         for m in marks_of(store, location)
     ]
 
@@ -121,5 +108,5 @@ class Marks:
 
     def _mark(self, at: int) -> Mark:
         (row,) = self._table.slice(at, 1).to_pylist()
-        stacks = _stacks(row["stacks"])
-        return Mark(row["event"], OpenSlices(row["last"], row["task"], row["n_flushes"], row["n_switches"], stacks))
+        opened = {name: row[name] for name in OpenSlices._fields}
+        return Mark(row["event"], OpenSlices(**opened | {"stacks": dict(row["stacks"])}))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.spill import save_array
 from tracecols.kernels import timeline as kernels
-from tracecols.report.viewer.profile import WAITS, part_of
-from tracecols.schema.properties import COMPUTATION, CRITICAL_PATH, EXECUTION, TIME
+from tracecols.report.viewer.profile import divided_time, part_of
+from tracecols.schema.properties import CRITICAL_PATH, TIME
 from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.reduction import reduce_at
@@ -63,46 +62,6 @@ def asked_properties(axis: PropertyAxis) -> list[str]:
     return [*(name for name in axis.id if part_of(axis, name)), *([CRITICAL_PATH] if CRITICAL_PATH in axis.id else [])]
 
 
-@dataclass(frozen=True)
-class Classes:
-    """Classes of time, such as computation or waiting."""
-
-    id: list[str]
-    title: list[str]
-    ticks: NDArray[np.int64]
-    """(n_classes, n_locations * n_bins)"""
-
-
-def classes_of(axis: PropertyAxis, severities: Mapping[str, NDArray[np.int64]]) -> Classes:
-    """Return the time by class, location and bin; the classes add up to the whole time.
-
-    `severities` are ticks, (n_locations * n_bins,), of those properties that have any.
-    """
-    order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
-    sums: dict[str, NDArray[np.int64]] = {}
-    for name in axis.id:
-        part = part_of(axis, name)
-        if part is None or name not in severities:
-            continue
-        mine = severities[name]
-        _add(sums, part, mine)
-        parent = axis.parent[axis.number[name]]
-        if parent and name in axis.parts(parent) and (of_parent := part_of(axis, parent)):
-            _add(sums, of_parent, -mine)
-    found = [part for part in sums if sums[part].any()] or [*sums]
-    found.sort(key=lambda part: order.index(part) if part in order else len(order))
-    titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
-    ticks = np.array([sums[part] for part in found], np.int64).reshape(len(found), severities[TIME].size)
-    return Classes(found, [titles.get(part) or axis.title[axis.number[part]] for part in found], ticks)
-
-
-def _add(sums: dict[str, NDArray[np.int64]], part: str, values: NDArray[np.int64]) -> None:
-    if part in sums:
-        sums[part] += values
-    else:
-        sums[part] = values.copy()
-
-
 def by_cell(cells: PeriodCells, size: tuple[int, int]) -> NDArray[np.int64]:
     """Return the sums over call paths by location and bin; (n_locations * n_bins,) int64."""
     key = cells.location.astype(np.int64) * size[1] + cells.period
@@ -129,11 +88,6 @@ def dominant(cells: PeriodCells, size: tuple[int, int]) -> tuple[NDArray[np.int3
     return path, best
 
 
-def halved(cells: PeriodCells) -> PeriodCells:
-    """Return the cells of bins that are twice as wide."""
-    return PeriodCells.ordered(cells.call_path, cells.location, cells.period >> 1, cells.value)
-
-
 def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
     """Return values as int32 if all fit, else unchanged.
 
@@ -154,7 +108,8 @@ def dominant_of_levels(
     while n:
         path, best = dominant(cells, (n_locations, n))
         yield path.reshape(n_locations, n), best.reshape(n_locations, n)
-        cells, n = halved(cells), n >> 1
+        # bins that are twice as wide
+        cells, n = PeriodCells.ordered(cells.call_path, cells.location, cells.period >> 1, cells.value), n >> 1
 
 
 def write_times(
@@ -167,16 +122,16 @@ def write_times(
     """
     n = bounds.size - 1
     n_locations = severities[TIME].size // n
-    found = classes_of(axis, severities)
-    ticks, level = found.ticks, 0
+    classes = divided_time(axis, severities)
+    ticks, level = np.array([of["values"] for of in classes], np.int64), 0
     while True:
-        save_array(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(len(found.id), n_locations, -1))
+        save_array(folder / f"ticks-{level:02d}.npy", narrow(ticks).reshape(len(classes), n_locations, -1))
         if not n >> (level + 1):
             break
         ticks, level = coarser(ticks, n_locations), level + 1
     return {
-        "classes": found.id,
-        "titles": found.title,
+        "classes": [of["id"] for of in classes],
+        "titles": [of["title"] for of in classes],
         "bounds": bounds.tolist(),
         "n_levels": level + 1,
         "properties": dict(_write_severities(axis, severities, folder)),
@@ -283,6 +238,5 @@ class Overview:
         bin_ >>= level
         inside = (bin_ >= low) & (bin_ < high)
         key = location[inside].astype(np.int64) * (high - low) + bin_[inside] - low
-        return reduce_at(key, self._value[start:stop][inside], self.n_locations * (high - low)).reshape(
-            self.n_locations, high - low
-        )
+        found = reduce_at(key, self._value[start:stop][inside], self.n_locations * (high - low))
+        return found.reshape(self.n_locations, high - low)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.analysis.request import Request
+from tracecols.analysis.request import Request, names_in
 from tracecols.analysis.run import run, unwatched
 from tracecols.enhance.dataflow.spill import save_array
 from tracecols.enhance.scan.call_paths import CallPaths
@@ -46,7 +46,7 @@ from tracecols.work.heap import give_back
 from tracecols.work.memory import Budget
 from tracecols.work.scratch import ScratchFolder, temporary_folder
 
-VERSION = 3
+VERSION = 4
 """Version of the files; grows when their content changes."""
 
 LARGE = 1 << 22
@@ -162,11 +162,6 @@ def _check(store: Store) -> None:
         )
 
 
-def defined(store: Store) -> dict[str, list[str]]:
-    """Return the names that a request may refer to, by definition table."""
-    return {table: store.names(table) for table in ("regions", "metric_members")}
-
-
 def _anew(trace: OpenedTrace) -> OpenedTrace:
     """Open a trace anew, so that the model of the bins and another one, which take much memory, never exist at the same
     time."""
@@ -211,7 +206,7 @@ def _rest(trace: OpenedTrace, first: Prepared, folder: Path, watch: Watch) -> di
     shown, spread = overview_properties(model)
     of_regions = Overview(first.folder, first.content["overview"])
     with Collector(model, folder, spread, of_regions.bounds.size - 1) as collector:
-        whole = run(Request.of(defined(trace.store)), trace, watch=watch, also=(collector,))
+        whole = run(Request.of(names_in(trace.store)), trace, watch=watch, also=(collector,))
     severities = {name: of_regions.finest(name) for name in of_regions.properties} | collector.severities
     content = {
         "rows": collector.n,
@@ -233,8 +228,7 @@ def _findings(
     cube: SeverityCube, found: Diagnosis | None, axis: PropertyAxis, properties: list[str], waits: Intervals
 ) -> list[dict[str, Any]]:
     """Return the findings of the diagnosis in words, each with the instance that it links to."""
-    shown = overview(cube, found)
-    if shown is None or found is None:
+    if found is None:
         return []
     numbers = {
         name: [i for i, p in enumerate(properties) if p in axis.number and name in (p, *axis.above(p))]
@@ -247,15 +241,12 @@ def _findings(
         return np.flatnonzero(with_descendants(heads, cube.call_paths.end)).tolist() if heads.any() else []
 
     result = []
-    for f, words in zip(found.findings, shown["findings"], strict=True):
+    for f, words in zip(found.findings, overview(cube, found)["findings"], strict=True):
         parts = [name for name, _ in f.parts] or [f.property]
         cause = _locations(cube, f.rank, f.thread)
         result.append(
             {
-                "title": words["title"],
-                "percent": words["percent"],
-                "seconds": words["seconds"],
-                "details": words["details"],
+                **{name: words[name] for name in ("title", "percent", "seconds", "details")},
                 "property": f.property,
                 "region": f.cause_region,
                 "cause": cause,

@@ -29,6 +29,7 @@ from tracecols.work.heap import give_back
 from tracecols.work.memory import within
 
 Groups = list[NDArray[np.int64]]
+Key = tuple[int, int, int]
 
 
 def plan(model: Model) -> tuple[int, Groups]:
@@ -41,23 +42,17 @@ def plan(model: Model) -> tuple[int, Groups]:
     return bins, whole_processes(n_paths, model.process, max(most, 1))
 
 
-class WholePaths:
-    """The call paths of a whole trace, to number those of a part of it."""
-
-    def __init__(self, paths: CallPaths) -> None:
-        self._number = {key: i for i, key in enumerate(_keys(paths, paths.parent.tolist()))}
-
-    def numbers(self, of: CallPaths) -> NDArray[np.int64]:
-        """Return the numbers, in the whole trace, of call paths of a part of it."""
-        found: list[int] = []
-        for above, region, call_site in _keys(of, of.parent.tolist()):
-            found.append(self._number[found[above] if above >= 0 else -1, region, call_site])
-        return np.array(found, np.int64)
-
-
-def _keys(paths: CallPaths, parent: list[int]) -> Iterator[tuple[int, int, int]]:
+def _keys(paths: CallPaths) -> Iterator[Key]:
     """Return the keys that identify call paths: parent, region, and call site."""
-    return zip(parent, paths.region.tolist(), paths.call_site.tolist(), strict=True)
+    return zip(paths.parent.tolist(), paths.region.tolist(), paths.call_site.tolist(), strict=True)
+
+
+def numbers_in(whole: Mapping[Key, int], of: CallPaths) -> NDArray[np.int64]:
+    """Return the numbers, in the whole trace, of call paths of a part of it; `whole` has them by key."""
+    found: list[int] = []
+    for above, region, call_site in _keys(of):
+        found.append(whole[found[above] if above >= 0 else -1, region, call_site])
+    return np.array(found, np.int64)
 
 
 class RegionTimes:
@@ -98,7 +93,8 @@ def region_times(
     """
     n_bins, groups = planned
     n_locations, n_done = int(trace.store.manifest["n_locations"]), 0
-    whole, found, bounds = WholePaths(paths), RegionTimes(n_locations, n_bins), np.zeros(0, np.int64)
+    whole = {key: i for i, key in enumerate(_keys(paths))}
+    found, bounds = RegionTimes(n_locations, n_bins), np.zeros(0, np.int64)
     for locations in groups:
         store = trace.store if len(groups) == 1 else trace.store.only(locations)
         bounds = _add(found, OpenedTrace(store, trace.jobs, trace.budget, ask=trace.ask), locations, whole, names)
@@ -110,7 +106,7 @@ def region_times(
 
 
 def _add(
-    found: RegionTimes, trace: OpenedTrace, locations: NDArray[np.int64], whole: WholePaths, names: list[str]
+    found: RegionTimes, trace: OpenedTrace, locations: NDArray[np.int64], whole: Mapping[Key, int], names: list[str]
 ) -> NDArray[np.int64]:
     """Analyse some locations by bins, and add the result to `found`; return the bounds of the bins."""
     periods = Periods(bins=found.n_bins)
@@ -120,5 +116,5 @@ def _add(
     with within(model.executor.budget.memory):
         cube = analyze_model(model, choice=asked)
     assert cube.periods is not None  # divided into bins
-    found.add(cube.period_cells, locations, whole.numbers(model.call_paths.whole))
+    found.add(cube.period_cells, locations, numbers_in(whole, model.call_paths.whole))
     return np.append(cube.periods.begin_time[:1], cube.periods.end_time)

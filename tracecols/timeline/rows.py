@@ -29,16 +29,14 @@ class Row:
 
 def rows_of(axis: SystemAxis) -> list[Row]:
     """Return all rows, parents before children; the first row holds all locations."""
-    # from the last node to the first, so that the locations of a node are known before its parent is visited
+    held = axis.held
+    # from the last one to the first
     children: dict[int, list[int]] = defaultdict(list)
-    held: dict[int, list[int]] = defaultdict(list)
     for i in range(len(axis.kind) - 1, -1, -1):
-        if axis.location[i] >= 0:
-            held[i].append(int(axis.location[i]))
         if held[i]:
             children[axis.parent[i]].append(i)
-            held[axis.parent[i]] += held[i]
-    rows = [Row(-1, "all locations", "machine", -1, _in_order(held[-1]))]
+    every = [at for at in axis.location if at >= 0]
+    rows = [Row(-1, "all locations", "machine", -1, np.array(every, np.int64))]
     waiting = [(i, 0) for i in children[-1]]
     while waiting:
         i, parent = waiting.pop()
@@ -46,14 +44,9 @@ def rows_of(axis: SystemAxis) -> list[Row]:
         while len(children[i]) == 1:
             (i,) = children[i]
             names.append(_name(axis, i))
-        rows.append(Row(parent, ", ".join(names), axis.kind[i], int(axis.location[i]), _in_order(held[i])))
+        rows.append(Row(parent, ", ".join(names), axis.kind[i], int(axis.location[i]), np.array(held[i], np.int64)))
         waiting += [(child, len(rows) - 1) for child in children[i]]
     return rows
-
-
-def _in_order(held: list[int]) -> NDArray[np.int64]:
-    """Return the locations of a node in order; they were collected from the last to the first."""
-    return np.array(held[::-1], np.int64)
 
 
 def _name(axis: SystemAxis, i: int) -> str:

@@ -150,15 +150,7 @@ class SliceReader:
 
 
 def _as_slices(found: kernels.Collected, location: int) -> Slices:
-    return Slices(
-        np.full(found.begin.size, location, np.int32),
-        found.begin,
-        found.end,
-        found.depth,
-        found.name,
-        found.count,
-        found.busy,
-    )
+    return Slices(np.full(found.begin.size, location, np.int32), *found)
 
 
 class _Collector:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.analysis.request import Request
+from tracecols.analysis.request import Request, names_in
 from tracecols.analysis.run import run, unwatched
 from tracecols.distinct import distinct
 from tracecols.given.printable import printable
@@ -22,7 +22,6 @@ from tracecols.report.viewer.page import page_of, title_of
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import QuestionError, Timeline, rounding
-from tracecols.timeline.prepare import defined
 from tracecols.work.executors import not_asked
 from tracecols.work.memory import Budget
 from tracecols.work.progress import Progress
@@ -121,13 +120,7 @@ class Trees:
     def check(self, selection: Selection) -> None:
         """Check a selection. Raises QuestionError if its range, row, call path or location does not exist."""
         timeline = self._timeline
-        length = timeline.last - timeline.first
-        if not 0 <= selection.start < selection.stop <= length + 1:
-            raise QuestionError(
-                f"there is no time from {selection.start} to {selection.stop}: the run lasts {length} ticks"
-            )
-        if not 0 <= selection.row < len(timeline.rows):
-            raise QuestionError(f"there is no such row: there are {len(timeline.rows)}")
+        timeline.check(selection.start, selection.stop, [selection.row])
         if not -1 <= selection.call_path < len(timeline.causes.region):
             raise QuestionError(f"there is no such call path: there are {len(timeline.causes.region)}")
         if selection.slice is not None and not 0 <= selection.slice[0] < timeline.slices.n_locations:
@@ -147,7 +140,7 @@ class Trees:
 
         def analysed() -> SeverityCube:
             return run(
-                Request.of(defined(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
+                Request.of(names_in(timeline.store), start=timeline.seconds(start), stop=timeline.seconds(stop)),
                 OpenedTrace(timeline.store, self._jobs, self._budget, ask=ask),
                 watch=unwatched if report is None else partial(_reported, report),
             )
@@ -204,20 +197,7 @@ def _named(calls: CallAxis, name: str) -> NDArray[np.bool_]:
 
 def nodes_of(system: SystemAxis, locations: Sequence[int]) -> tuple[int, ...]:
     """Return the node of the system tree that holds exactly the given locations; if there is none, their leaves."""
-    n_below = [int(at >= 0) for at in system.location]
-    for node in range(len(n_below) - 1, -1, -1):
-        if system.parent[node] >= 0:
-            n_below[system.parent[node]] += n_below[node]
     wanted = set(locations)
-    leaves = tuple(node for node, at in enumerate(system.location) if at in wanted)
-    node = leaves[0] if leaves else -1
-    while node >= 0 and n_below[node] < len(leaves):
-        node = system.parent[node]
-    is_held = node >= 0 and all(_is_below(system, leaf, node) for leaf in leaves)
-    return (node,) if is_held and n_below[node] == len(leaves) else leaves
-
-
-def _is_below(system: SystemAxis, node: int, above: int) -> bool:
-    while node >= 0 and node != above:
-        node = system.parent[node]
-    return node == above
+    exact = [node for node, held in enumerate(system.held) if len(held) == len(wanted) and set(held) == wanted]
+    # of several, the innermost one
+    return tuple(exact[-1:]) or tuple(node for node, at in enumerate(system.location) if at in wanted)

@@ -60,8 +60,7 @@ def merged(table: NDArray[np.int64], n_keys: int, n_sums: int) -> NDArray[np.int
 def check_choice(given: object, known: tuple[str, ...], what: str) -> None:
     """Check that a value is one of some words. Raises AnalysisError if it is not."""
     if not isinstance(given, str) or given not in known:
-        there_are = f"there are {', '.join(known)}"
-        hint = did_you_mean(given, known, there_are) if isinstance(given, str) else there_are
+        hint = did_you_mean(given, known, f"there are {', '.join(known)}")
         raise AnalysisError(f"no {what} {show(given)}\n  {hint}")
 
 

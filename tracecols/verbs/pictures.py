@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -40,11 +41,11 @@ class Picture:
     """Columns that the answer must have."""
 
 
-def _matrix(
-    frame: pd.DataFrame, ax: Any, rows: list[str], columns: list[str], values: str, labels: tuple[str, str, str]
-) -> Any:
-    """Draw sums by two groupings as a matrix; cells without data are empty. Without rows there are only labels."""
-    rows, columns = ([c for c in some if c in frame] for some in (rows, columns))
+def draw_matrix(frame: pd.DataFrame, ax: Any, sides: tuple[str, str], values: str, labels: tuple[str, str, str]) -> Any:
+    """Draw sums by who is on each of two sides as a matrix; cells without data are empty. Without rows there are only
+    labels. Each side is identified by the columns with this prefix: rank and thread, or the subdomain."""
+    who = ("rank", "thread") if f"{sides[0]}rank" in frame else ("subdomain",)
+    rows, columns = ([side + name for name in who if side + name in frame] for side in sides)
     table = pd.DataFrame(frame).pivot_table(index=rows, columns=columns, values=values, aggfunc="sum", observed=True)
     if table.size:
         image = ax.imshow(table.to_numpy(float, na_value=np.nan), aspect="auto", cmap="viridis")
@@ -57,14 +58,24 @@ def _matrix(
     return ax
 
 
-def _bars(frame: pd.DataFrame, ax: Any, names: pd.Series, values: dict[str, str], label: str) -> Any:
-    """Draw the first rows as horizontal bars, the first on top."""
+def draw_bars(
+    frame: pd.DataFrame,
+    ax: Any,
+    subject: str,
+    values: dict[str, str],
+    label: str,
+    names: Iterable[object] | None = None,
+) -> Any:
+    """Draw the first rows as horizontal bars, the first on top; `subject` is what each is about, by default a region
+    (`names`)."""
+    named = list(frame.region_name if names is None else names)[:ROWS]
     left = np.zeros(min(len(frame), ROWS))
     for column, legend in values.items():
         width = frame[column].to_numpy(float)[:ROWS]
         ax.barh(np.arange(width.size), width, left=left, label=legend)
         left = left + width
-    ax.set_yticks(np.arange(left.size), [_label(name) for name in names[:ROWS]])
+    ax.set_yticks(np.arange(left.size), [_label(name) for name in named])
+    ax.set_ylabel(subject)
     ax.invert_yaxis()
     ax.set_xlabel(label)
     if len(values) > 1:
@@ -87,29 +98,6 @@ def _legend(name: object) -> str:
 
 WAITING = ("waits", "is waited for", "seconds")
 """Labels of a matrix of who waits for whom."""
-
-
-def _who(frame: pd.DataFrame, about: str) -> list[str]:
-    """Return the columns that identify a row's subject: rank and thread, or the subdomain if there is no rank
-    column."""
-    found = [f"{about}rank", f"{about}thread"]
-    return found if found[0] in frame else [f"{about}subdomain"]
-
-
-def draw_comm_matrix(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw bytes by sender and receiver."""
-    labels = ("sender", "receiver", "bytes")
-    return _matrix(frame, ax, _who(frame, "send_"), _who(frame, "recv_"), "bytes", labels)
-
-
-def draw_late_senders(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw waiting time by who waits and who is waited for."""
-    return _matrix(frame, ax, _who(frame, "victim_"), _who(frame, "culprit_"), "seconds", WAITING)
-
-
-def draw_waits_by_cause(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw waiting time by who waits and who is waited for."""
-    return _matrix(frame, ax, ["rank", "thread"], ["cause_rank", "cause_thread"], "seconds", WAITING)
 
 
 def draw_histogram(frame: pd.DataFrame, ax: Any) -> Any:
@@ -144,20 +132,9 @@ def draw_flat_profile(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw exclusive times as bars."""
     columns = {"region_name": "region", "path": "call path", "paradigm": "paradigm"}
     column = next(c for c in columns if c in frame)
-    ax.set_ylabel(columns[column])
-    return _bars(frame, ax, frame[column], {"exclusive_seconds": "exclusive"}, "exclusive time, seconds")
-
-
-def draw_recording_costs(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw the time of recording as bars."""
-    ax.set_ylabel("region")
-    return _bars(frame, ax, frame.region_name, {"cost_seconds": "recording"}, "time of recording, seconds")
-
-
-def draw_load_imbalance(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw the time lost by imbalance as bars."""
-    ax.set_ylabel("region")
-    return _bars(frame, ax, frame.region_name, {"lost_seconds": "lost"}, "lost by imbalance, seconds")
+    return draw_bars(
+        frame, ax, columns[column], {"exclusive_seconds": "exclusive"}, "exclusive time, seconds", frame[column]
+    )
 
 
 def draw_time_profile(frame: pd.DataFrame, ax: Any) -> Any:
@@ -184,9 +161,8 @@ def draw_idle_time(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw idle and waiting times of threads as bars, those that lose most first."""
     lost = (frame.idle_seconds + frame.waiting_seconds).sort_values(ascending=False, kind="stable")
     frame = frame.loc[lost.index]
-    names = pd.Series([f"{r}.{t}" for r, t in zip(frame["rank"], frame.thread, strict=True)])
-    ax.set_ylabel("rank.thread")
-    return _bars(frame, ax, names, {"idle_seconds": "idle", "waiting_seconds": "waiting"}, "seconds")
+    names = (f"{r}.{t}" for r, t in zip(frame["rank"], frame.thread, strict=True))
+    return draw_bars(frame, ax, "rank.thread", {"idle_seconds": "idle", "waiting_seconds": "waiting"}, "seconds", names)
 
 
 def draw_iterations(frame: pd.DataFrame, ax: Any) -> Any:
@@ -230,46 +206,56 @@ FAULTS = {
 
 def draw_training_steps(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw the activity of devices in the first steps as bars."""
-    names = pd.Series([f"{step}, rank {rank}" for step, rank in zip(frame["step"], frame["rank"], strict=True)])
-    ax.set_ylabel("step and rank")
-    return _bars(frame, ax, names, STEP_PARTS, "seconds")
+    names = (f"{step}, rank {rank}" for step, rank in zip(frame["step"], frame["rank"], strict=True))
+    return draw_bars(frame, ax, "step and rank", STEP_PARTS, "seconds", names)
 
 
 def draw_stragglers(frame: pd.DataFrame, ax: Any) -> Any:
     """Draw the waiting time caused by each rank as bars, divided by the reason why the rank is late."""
-    ax.set_ylabel("rank that is late")
-    return _bars(frame, ax, frame["rank"].reset_index(drop=True), FAULTS, "waiting of others, seconds")
-
-
-def draw_kernel_profile(frame: pd.DataFrame, ax: Any) -> Any:
-    """Draw the time of kernels as bars."""
-    ax.set_ylabel("kernel")
-    return _bars(frame, ax, frame.region_name.reset_index(drop=True), {"seconds": "time"}, "seconds")
+    return draw_bars(frame, ax, "rank that is late", FAULTS, "waiting of others, seconds", frame["rank"])
 
 
 PICTURES: Mapping[str, Picture] = MappingProxyType(
     {
-        "comm_matrix": Picture(draw_comm_matrix, frozenset({"send_rank", "recv_rank", "bytes"})),
+        "comm_matrix": Picture(
+            partial(draw_matrix, sides=("send_", "recv_"), values="bytes", labels=("sender", "receiver", "bytes")),
+            frozenset({"send_rank", "recv_rank", "bytes"}),
+        ),
         "message_histogram": Picture(draw_histogram, frozenset({"from_bytes", "n_messages", "bytes"})),
         "comm_over_time": Picture(
             draw_comm_over_time, frozenset({"begin_seconds", "end_seconds", "bytes_sent", "bytes_received"})
         ),
         "flat_profile": Picture(draw_flat_profile, frozenset({"exclusive_seconds"})),
-        "recording_costs": Picture(draw_recording_costs, frozenset({"region_name", "cost_seconds"})),
-        "load_imbalance": Picture(draw_load_imbalance, frozenset({"region_name", "lost_seconds"})),
+        "recording_costs": Picture(
+            partial(
+                draw_bars, subject="region", values={"cost_seconds": "recording"}, label="time of recording, seconds"
+            ),
+            frozenset({"region_name", "cost_seconds"}),
+        ),
+        "load_imbalance": Picture(
+            partial(draw_bars, subject="region", values={"lost_seconds": "lost"}, label="lost by imbalance, seconds"),
+            frozenset({"region_name", "lost_seconds"}),
+        ),
         "time_profile": Picture(draw_time_profile, frozenset({"begin_seconds", "share"})),
         "idle_time": Picture(draw_idle_time, frozenset({"rank", "thread", "idle_seconds", "waiting_seconds"})),
         "iterations": Picture(draw_iterations, frozenset({"iteration", "seconds"})),
-        "late_senders": Picture(draw_late_senders, frozenset({"victim_rank", "culprit_rank", "seconds"})),
+        "late_senders": Picture(
+            partial(draw_matrix, sides=("victim_", "culprit_"), values="seconds", labels=WAITING),
+            frozenset({"victim_rank", "culprit_rank", "seconds"}),
+        ),
         "waits_by_cause": Picture(
-            draw_waits_by_cause, frozenset({"rank", "thread", "cause_rank", "cause_thread", "seconds"})
+            partial(draw_matrix, sides=("", "cause_"), values="seconds", labels=WAITING),
+            frozenset({"rank", "thread", "cause_rank", "cause_thread", "seconds"}),
         ),
         "top_instances": Picture(
             draw_top_instances, frozenset({"begin_seconds", "end_seconds", "rank", "thread", "cause_seconds"})
         ),
         "training_steps": Picture(draw_training_steps, frozenset({"step", "rank", *STEP_PARTS})),
         "stragglers": Picture(draw_stragglers, frozenset({"rank", *FAULTS})),
-        "kernel_profile": Picture(draw_kernel_profile, frozenset({"region_name", "seconds"})),
+        "kernel_profile": Picture(
+            partial(draw_bars, subject="kernel", values={"seconds": "time"}, label="seconds"),
+            frozenset({"region_name", "seconds"}),
+        ),
     }
 )
 """The pictures by name of the question."""

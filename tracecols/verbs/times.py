@@ -334,10 +334,12 @@ def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[Any],
     tree = model.call_paths
     heads = np.flatnonzero(chosen & _is_outermost(np.where(chosen, 0, 1 + np.arange(len(tree))), tree.end))
 
+    nothing = (*(np.zeros(0, np.int64),) * 5, np.zeros(0, bool))
+
     def visit(location: int) -> tuple[NDArray[Any], ...]:
         numbers = model.call_paths.numbers[location]
         if not np.isin(numbers, heads).any():
-            return (*(np.zeros(0, np.int64),) * 5, np.zeros(0, bool))
+            return nothing
         s = scan_location(model.facts, model.scans, model.team_instances, location)
         at = np.flatnonzero(s.is_enter() & np.append(np.isin(numbers, heads), False)[s.node])
         leave = s.exitptr[at]
@@ -348,6 +350,4 @@ def instances_of(model: Model, chosen: NDArray[np.bool_]) -> tuple[NDArray[Any],
         return np.full(at.size, location), path, np.arange(at.size), s.time[at], np.where(is_over, end, last), is_over
 
     parts = over_locations(model, np.arange(model.n_locations), visit)
-    nothing = np.zeros(0, np.int64)
-    columns = tuple(np.concatenate([nothing, *(p[i] for p in parts)]) for i in range(5))
-    return *columns, np.concatenate([np.zeros(0, bool), *(p[5] for p in parts)])
+    return tuple(map(np.concatenate, zip(nothing, *parts, strict=True)))

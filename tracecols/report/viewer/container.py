@@ -170,7 +170,7 @@ def pack(
     header = _header(cube, stored) | {
         "start": start,
         "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
-        "overview": overview(cube, found),
+        "overview": overview(cube, found) if found else None,
         "store": printable(store),
     }
     shown = header["properties"]
@@ -237,7 +237,7 @@ def _add_sources(header: dict[str, Any], blocks: list[bytes], sources: Sources) 
     }
     if sources.note:
         header["notes"][sources.note] = len(sources.missing)
-    blocks.append(deflate(json.dumps(sources.to_dict(), separators=(",", ":")).encode()))
+    blocks.append(deflate(json.dumps({"files": sources.files}, separators=(",", ":")).encode()))
 
 
 def _periods(cells: PeriodCells, value: NDArray[Any]) -> tuple[dict[str, Any], bytes]:

@@ -48,9 +48,8 @@ class Metric:
 
     def column(self, name: str) -> Any:
         """Return its entry in a column of the header's table of properties."""
-        shown = {"title": self.title, "unit": self.unit, "summary": self.summary}
-        if name in shown:
-            return printable(shown[name])
+        if name in ("title", "unit", "summary"):
+            return printable(getattr(self, name))
         return {"id": self.id, "parent": -1, "advice": "", "confidence": 1.0, "overlaps": False}[name]
 
 

@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracecols.errors import SeverityError
-from tracecols.report.diagnosis import (
-    details,
-    device_line,
-    duration,
-    efficiency_rows,
-    explanations,
-    heading,
-    headline,
-    variant_line,
-)
+from tracecols.report.diagnosis import details, device_line, duration, efficiency_rows, explanations, heading, headline
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.diagnosis import Diagnosis
 
@@ -30,10 +21,8 @@ def diagnosis_of(cube: SeverityCube, with_startup: bool = False) -> Diagnosis | 
         return None
 
 
-def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | None:
+def overview(cube: SeverityCube, found: Diagnosis) -> dict[str, Any]:
     """Return the texts of the overview; findings have the numbers of their property and call path."""
-    if found is None:
-        return None
     head = [
         line.replace("; --with-startup shows all", "; tracecols report --with-startup shows all")
         for line in heading(found)
@@ -51,7 +40,6 @@ def overview(cube: SeverityCube, found: Diagnosis | None) -> dict[str, Any] | No
         ],
         "efficiency_lines": [
             *explanations(found),
-            *([variant] if (variant := variant_line(found)) else []),
             *([f"Devices: {device_line(found, ' (lowest)')}"] if found.device_efficiencies else []),
         ],
         "findings": [

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.schema.properties import COMPUTATION, EXECUTION, TIME
@@ -40,6 +42,28 @@ def part_of(axis: PropertyAxis, name: str) -> str | None:
     return part
 
 
+def divided_time(axis: PropertyAxis, inclusive: Mapping[str, NDArray[Any]]) -> list[dict[str, Any]]:
+    """Divide the time into parts that add up to it, as in `time_profile`; parts that are 0 everywhere are left out,
+    unless all are. `inclusive` are arrays of the values of properties, by id; missing ones are 0."""
+    sums: dict[str, NDArray[Any]] = {}
+    of: dict[str, list[int]] = {}
+    nothing = np.zeros_like(inclusive[TIME])
+    for name in axis.id:
+        part, below = part_of(axis, name), [child for child in axis.parts(name) if child in inclusive]
+        if part is not None and (name in inclusive or below):
+            own = inclusive.get(name, nothing) - sum(inclusive[child] for child in below)
+            sums[part] = sums.get(part, nothing) + own
+            of.setdefault(part, []).append(axis.number[name])
+    order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
+    shown = [part for part in sums if sums[part].any()] or [*sums]
+    shown.sort(key=lambda part: order.index(part) if part in order else len(order))
+    titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
+    return [
+        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "of": of[part], "values": sums[part]}
+        for part in shown
+    ]
+
+
 def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     """Return the time of each period, divided into parts that add up to it; None if the cube is not divided or has no
     time in any period.
@@ -50,38 +74,10 @@ def time_profile(cube: SeverityCube) -> dict[str, Any] | None:
     axis = cube.properties
     if cube.periods is None or TIME not in cube.period_cells or not len(cube.period_cells[TIME]):
         return None
-    n = len(cube.periods)
-    order = [COMPUTATION, *(c for c in axis.children.get(EXECUTION, ()) if c != COMPUTATION), WAITS]
-    sums: dict[str, NDArray[Any]] = {}
-    of: dict[str, list[int]] = {}
-    for name in axis.id:
-        part = part_of(axis, name)
-        if part is None:
-            continue
-        own = by_period(cube, name, n)
-        for child in axis.parts(name):
-            own = own - by_period(cube, child, n)
-        sums[part] = sums[part] + own if part in sums else own
-        of.setdefault(part, []).append(axis.number[name])
-    titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
-    parts = [
-        {
-            "id": part,
-            "title": titles.get(part) or axis.title[axis.number[part]],
-            "of": of[part],
-            "values": sums[part].tolist(),
-        }
-        for part in sorted(sums, key=lambda part: order.index(part) if part in order else len(order))
-        if sums[part].any()
-    ]
+    inside = {name: cells.where(cells.period != OUTSIDE) for name, cells in cube.period_cells.items()}
+    sums = {name: reduce_at(of.period, of.value, len(cube.periods)) for name, of in inside.items()}
+    parts = [{**part, "values": part["values"].tolist()} for part in divided_time(axis, sums) if part["values"].any()]
     return {"parts": parts} if parts else None
-
-
-def by_period(cube: SeverityCube, name: str, n: int) -> NDArray[Any]:
-    """Return the sums of a property over call paths and locations, by period; (n,) int64 or float64."""
-    cells = cube.period_cells[name]
-    cells = cells.where(cells.period != OUTSIDE)
-    return reduce_at(cells.period, cells.value, n)
 
 
 def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:

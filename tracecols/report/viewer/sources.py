@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from tracecols.errors import SeverityError
 from tracecols.given.files import read_bytes
@@ -76,10 +76,6 @@ class Sources:
             return ""
         named = ", ".join(self.missing[:NAMED]) + (", ..." if len(self.missing) > NAMED else "")
         return f"source files of regions are not in the folder given, or several fit: {named}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the lines as the viewer reads them."""
-        return {"files": self.files}
 
 
 def _parts(file: str) -> list[str]:
