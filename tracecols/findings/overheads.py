@@ -339,7 +339,7 @@ def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
 def message_edges(s: Scenarios) -> NDArray[np.int64]:
     """Return the edges by which one location waits for messages of another one; ascending."""
     e, n = s.graph.edges, len(s.graph.nodes)
-    return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS))
+    return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS) & ~e.is_inferred)
 
 
 def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
