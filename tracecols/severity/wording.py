@@ -543,7 +543,7 @@ def advice(f: Facts, s: Subject) -> str:
         if has_large_share(f) or has_slow_transfers(f):
             return "Look whether more processes or threads run than there are cores; otherwise look at the network."
         if "n_messages" not in e and "call" in e:
-            return NO_MESSAGES
+            return without_messages(e["call"])
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "straggler":
         return _advice_for_stragglers(f, s)
@@ -648,7 +648,6 @@ CALLS = {
     "mpi_win": "Synchronise windows less often, and balance the work before.",
     "mpi_comm": "Creating communicators synchronises their members; do it once and reuse them.",
     "mpi_cart": "Creating communicators synchronises their members; do it once and reuse them.",
-    "mpi_probe": "Let the sender send earlier, or do something else until the message comes.",
 }
 """Advice for other calls, by prefix of their names in lower case."""
 
@@ -663,6 +662,15 @@ NO_MESSAGES = (
     "and completing them."
 )
 """Advice for point-to-point communication without messages."""
+
+PROBES = "Receive without probing where sender and size are known, or do something else until the message comes."
+"""Advice for calls that look for messages."""
+
+
+def without_messages(call: str) -> str:
+    """Return the advice for point-to-point communication without messages in a call."""
+    return PROBES if "probe" in call.lower() else NO_MESSAGES
+
 
 ADVICE = {
     "imbalance": "Distribute the work evenly.",
