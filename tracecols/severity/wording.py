@@ -230,8 +230,12 @@ def _each(n: int) -> str:
 
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    created = number_of(e["n_created"], "thread")
-    return f"creating and joining {created} in {s.region} takes {seconds(e['lost_each'])}{_each(e['n_created'])}"
+    n = e["n_created"]
+    until = "it begins" if n == 1 else "they begin"
+    return (
+        f"creating and joining {number_of(n, 'thread')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}, "
+        f"with the time until {until}"
+    )
 
 
 def _tasks(f: Facts, s: Subject) -> str:
