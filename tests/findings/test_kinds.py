@@ -207,6 +207,19 @@ def test_probes__complete_nothing_and_get_advice_of_their_own():
     assert first.advice == unexplained.advice == wording.PROBES
 
 
+@pytest.mark.parametrize(("pairs", "named"), [([(r, 0) for r in range(1, 6)], "rank 0"), ([(2, 3)], "")])
+def test_messages__a_rank_through_which_all_go_is_named_but_neither_of_a_pair(pairs, named):
+    run = Run(6)
+    for _ in range(20):
+        for r in run.ranks:
+            run.compute(r, "work", MS)
+        for source, to in pairs:
+            run.send(source, to, "exchange", cost=MS // 10)
+        run.collective("MPI_Barrier", "barrier", sent=0)
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.cause.location) == ("messages", named)
+
+
 def test_messages__that_take_a_hundred_latencies_are_not_too_small_but_stalled():
     small = {"n_messages": 300, "mean_bytes": 540, "bytes": 162_000, "visits": 3}
     one = wording.Subject("tea_leaf", "", "MPI_Waitall")
