@@ -191,6 +191,35 @@ def test_waits_that_complete_collective_operations__get_no_advice_on_messages():
     assert wording.advice(facts, one) == wording.NO_MESSAGES
 
 
+def test_probes__complete_nothing_and_get_advice_of_their_own():
+    run = Run(2)
+    for _ in range(50):
+        for r in run.ranks:
+            run.compute(r, "work", MS)
+        t, end = run.now[1], run.now[1] + MS
+        run.at(1).enter(t, "look").enter(t, "MPI_Probe").leave(end).leave(end)
+        run.now[1] = end
+    cube = run.cube()
+    without_causes = cube.replaced(facts={**cube.facts, "causes": None})
+    first, unexplained = (some.diagnosis().findings[0] for some in (cube, without_causes))
+    assert first.what == "50 calls of MPI_Probe in look take long beyond waiting"
+    assert (unexplained.title, unexplained.kind) == ("MPI, Point-to-point", "")
+    assert first.advice == unexplained.advice == wording.PROBES
+
+
+@pytest.mark.parametrize(("pairs", "named"), [([(r, 0) for r in range(1, 6)], "rank 0"), ([(2, 3)], "")])
+def test_messages__a_rank_through_which_all_go_is_named_but_neither_of_a_pair(pairs, named):
+    run = Run(6)
+    for _ in range(20):
+        for r in run.ranks:
+            run.compute(r, "work", MS)
+        for source, to in pairs:
+            run.send(source, to, "exchange", cost=MS // 10)
+        run.collective("MPI_Barrier", "barrier", sent=0)
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.cause.location) == ("messages", named)
+
+
 def test_messages__that_take_a_hundred_latencies_are_not_too_small_but_stalled():
     small = {"n_messages": 300, "mean_bytes": 540, "bytes": 162_000, "visits": 3}
     one = wording.Subject("tea_leaf", "", "MPI_Waitall")

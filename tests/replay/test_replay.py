@@ -399,6 +399,13 @@ def test_late_receiver__the_sender_waits_on_an_ideal_network_too():
     assert (new[0, 40], new[1, 45]) == (30, 30)
 
 
+def test_late_receiver__the_transfer_begins_when_both_are_ready():
+    replay = message((5, 40), (30, 45))
+    # 3 s and 8 bytes at 4 bytes a second
+    new = times(replay, replay.times(Changes(latency=3, bandwidth=4)))
+    assert (new[0, 40], new[1, 45]) == (35, 35)
+
+
 def test_late_receiver__of_a_buffered_send_is_no_wait():
     program = Program(2)
     sender, receiver = program.masters

@@ -633,6 +633,25 @@ def test_unify__periods_of_other_clocks_are_in_ticks_of_a_common_one():
     assert first.tolist() == second.tolist()
 
 
+def test_unify__facts_and_periods_do_not_keep_the_old_clock():
+    """The ticks of a run, and its numbers of call paths, mean something else in a united cube."""
+    cubes = []
+    for resolution in (10**9, 3 * 10**8):
+        cube = small_cube({"time": {("main", 0, 0): 6}, "comp": {("main", 0, 0): 6}}, resolution=resolution)
+        axis = PeriodAxis("bin", "1", np.array([5, 7]), np.array([7, 8]) * resolution, np.ones(2, np.int32))
+        trace = {"first_time": 5, "last_time": 9, "n_events": 1, "source": {"path": "a.otf2"}}
+        window = {"begin": 5, "end": 9}
+        facts = {**cube.facts, "trace": trace, "focus_window": window, "ideal_runtime": 3}
+        cubes.append(cube.replaced(facts=facts, periods=axis))
+    for given, united in zip(cubes, algebra.unify(cubes), strict=True):
+        pd.testing.assert_frame_equal(united.periods_frame(), given.periods_frame(), rtol=1e-8)
+        assert not {"trace", "focus_window", "ideal_runtime"} & set(united.facts)
+        for question in (united.efficiencies, united.diagnosis):
+            with pytest.raises(SeverityError, match="of one run, and this cube is the unification of several"):
+                question()
+    assert (cubes[1] - cubes[0]).facts["of"] == ["a.otf2", "a.otf2"]
+
+
 def test_difference__of_foreign_times_leaves_no_residue(tmp_path):
     """Times of other tools are float64 seconds: 0.3 less 0.1 and 0.2 is 5.6e-17 s, and counts as 0."""
 

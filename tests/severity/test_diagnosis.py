@@ -635,7 +635,16 @@ def test_findings__of_one_thing_are_in_the_singular():
             {"n_copies": 1, "bytes": 8, "copying": 2.0},
             "1 copy of 8 bytes between hosts and devices in f takes 2 s",
         ),
-        ("threads", {"n_created": 1, "lost_each": 2.0}, "creating and joining 1 thread in f takes 2 s"),
+        (
+            "threads",
+            {"n_created": 1, "lost_each": 2.0},
+            "creating and joining 1 thread in f takes 2 s, with the time until it begins",
+        ),
+        (
+            "threads",
+            {"n_created": 2, "lost_each": 2.0},
+            "creating and joining 2 threads in f takes 2 s each, with the time until they begin",
+        ),
         ("tasks", {"n_tasks": 1, "lost_each": 2.0, "work_each": 0}, "creating 1 task in f takes 2 s"),
     ):
         assert wording.what({"kind": kind, "evidence": evidence}, subject) == expected

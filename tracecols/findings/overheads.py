@@ -24,8 +24,9 @@ from tracecols.severity.causes import LONGEST
 N_TRIED = 12
 """Number of regions of the program tried in each way: those with most of the lost time."""
 
-ALONE = 0.6
-"""Share of the time of calls that a location must have to be named as the one that makes them."""
+ALONE = 0.4
+"""Share of the time of calls that a location must have to be named as the one that makes them; one through which all
+messages go has half of it."""
 
 LAST = 0.1
 """Share of the mean wait of processes below which a process counts as coming last each time."""
@@ -199,14 +200,12 @@ def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> I
 
 
 def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the one of several locations that has most of the weight of some nodes; empty if there is none."""
+    """Return the one of several locations that has a large part of the weight of some nodes, and more than twice that
+    of any other one; empty if there is none."""
     by_location = np.bincount(s.graph.nodes.location[nodes], s.weight[nodes], s.model.n_locations)
     most = int(by_location.argmax())
-    n_others = s.locations.size - 1
-    others = by_location.sum() - by_location[most]
-    is_one = (
-        n_others > 0 and by_location[most] > 2 * others / n_others and by_location[most] > ALONE * by_location.sum()
-    )
+    next_most = np.delete(by_location, most).max(initial=0)
+    is_one = s.locations.size > 1 and by_location[most] > max(2 * next_most, ALONE * by_location.sum())
     return np.array([most], np.int64) if is_one else NOBODY
 
 
@@ -339,7 +338,7 @@ def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
 def message_edges(s: Scenarios) -> NDArray[np.int64]:
     """Return the edges by which one location waits for messages of another one; ascending."""
     e, n = s.graph.edges, len(s.graph.nodes)
-    return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS))
+    return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS) & ~e.is_inferred)
 
 
 def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:

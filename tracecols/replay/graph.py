@@ -480,7 +480,10 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     at = np.flatnonzero(waits & ~on_device & (m.send_done_enter >= 0) & (m.send_done_late == 0))
     poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
     patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
-    found.add(nodes.enter_of(poster)[patient], completer[patient], is_inferred=True)
+    post, length = nodes.enter_of(poster)[patient], np.maximum(m.length[at[patient]], 0)
+    # the transfer begins when both are ready, and both take part in it
+    for head in (completer[patient], receiver[at[patient]]):
+        found.add(post, head, is_inferred=True, length=length, steps=MESSAGE_STEPS)
     # a kernel that sends does not end before the one that receives has begun, unless it was recorded so
     meets = (m.recv_post_enter >= 0) & (m.recv_post_enter_time <= m.send_done_exit_time)
     at = np.flatnonzero(meets & on_device & (m.send_done_enter >= 0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +19,15 @@ from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells, Made
-from tracecols.severity.periods import PeriodCells
+from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.reduction import REDUCTIONS, reduce_upwards
 
 BY = ("position", "aggregate")
 """How locations of different cubes correspond: by rank and thread, or all locations of a cube as one."""
+
+OF_ANY_TREES = ("conventions", "counts", "narrowed", "focus", "operation", "of", "whole", "left_out")
+"""Facts that are neither times in ticks nor numbers of call paths and locations."""
 
 
 class _Forest:
@@ -245,6 +249,8 @@ def _common_clock(cubes: Sequence[Severities]) -> int:
 def _ticks(value: NDArray[Any], of: int, resolution: int) -> NDArray[Any]:
     """Convert times in ticks of a clock with resolution `of` to ticks of another clock, each rounded; to float64
     seconds if `resolution` is 1."""
+    if resolution == of:
+        return value
     if resolution == 1:
         # rounded once, so that clocks of different resolutions agree on times that are equal
         return value / of
@@ -285,13 +291,15 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
     (`_common_clock`). If a cube has float64 times, as those of other tools do, all are float64 seconds unless the
     resolutions are the same. Raises SeverityError if a property has different units, aggregations or formulas, or there
     is no cube.
+
+    Facts about the run of a cube, which are in its own ticks and numbers of call paths and locations, are left out.
     """
     if not cubes or by not in BY:
         raise SeverityError(f"there is nothing to unify by {by!r}\n  give cubes, and one of {', '.join(BY)}")
     properties = _united_properties(cubes)
     call_paths, path_numbers = _united_call_paths(cubes)
     system, rows = _united_systems(cubes) if by == "position" else _one_location(cubes)
-    resolution = _common_clock(cubes)
+    resolution, labels = _common_clock(cubes), [_label(cube) for cube in cubes]
     result = []
     for cube, paths, locations in zip(cubes, path_numbers, rows, strict=True):
         given = cube.cells if cube.resolution == resolution else _converted(cube, resolution)
@@ -301,15 +309,15 @@ def unify(cubes: Sequence[Cube], by: str = "position") -> list[Cube]:
         }
         # a single location for all has no position on a grid
         topologies = [t.of_locations(locations) for t in cube.topologies] if by == "position" else []
-        facts = {**cube.facts, "resolution": resolution}
         result.append(
             cube.replaced(
                 properties=properties,
                 call_paths=call_paths,
                 system=system,
                 cells=cells,
-                facts=facts,
+                facts=_united_facts(cube, labels, resolution),
                 topologies=topologies,
+                periods=_periods(cube, resolution),
                 period_cells=by_period,
             )
         )
@@ -330,6 +338,24 @@ def _renumbered(
     return Cells.reduce(paths[found.call_path], locations[found.location], found.value, properties.reduction(name))
 
 
+def _united_facts(cube: Severities, of: list[str], resolution: int) -> dict[str, Any]:
+    """Return what a cube still says of itself on other trees and another clock, when united with those of `of`."""
+    source = cube.facts.get("trace", cube.facts).get("source")
+    kept = {k: cube.facts[k] for k in OF_ANY_TREES if k in cube.facts} | ({"source": source} if source else {})
+    return {"operation": "unification", "of": of, **kept, "resolution": resolution}
+
+
+def _periods(cube: Severities, resolution: int) -> PeriodAxis | None:
+    """Return the periods of a cube, if any, in ticks of the given resolution since its first event."""
+    if cube.periods is None:
+        return None
+    first = int(cube.facts.get("trace", {}).get("first_time") or 0)
+    begin, end = (
+        _ticks(t - first, cube.resolution, resolution) for t in (cube.periods.begin_time, cube.periods.end_time)
+    )
+    return replace(cube.periods, begin_time=begin, end_time=end)
+
+
 def _period_cells(
     cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
 ) -> PeriodCells:
@@ -337,7 +363,7 @@ def _period_cells(
     nothing = np.zeros(0, np.int32)
     found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
     value = found.value
-    if resolution != cube.resolution and len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
+    if len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
         value = _ticks(value, cube.resolution, resolution)
     return PeriodCells.ordered(paths[found.call_path], locations[found.location], found.period, value)
 

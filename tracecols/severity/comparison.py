@@ -45,7 +45,7 @@ class Comparison:
     cubes : list of SeverityCube
         The compared cubes.
     united : list of SeverityCube
-        The same on common trees.
+        The same on common trees; questions about one run, such as `efficiencies`, are for `cubes`.
     names : list of str
 
     Raises

@@ -102,7 +102,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
                 # the property's advice on waiting applies to the properties below it
                 advice = wording.ADVICE["collectives"]
             elif name == POINT_TO_POINT and not n_messages:
-                advice = wording.NO_MESSAGES
+                advice = wording.without_messages(cube.call_paths.name[own.call_path[own.value.argmax()]])
             shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, MPI_TIME) else ""
             title = cube.properties.full_title[name] + rest
             found += finding_of(cube, name, title, own, seconds, advice, costs_of(cube, name), shows=shows)

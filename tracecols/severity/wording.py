@@ -230,8 +230,12 @@ def _each(n: int) -> str:
 
 def _threads(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    created = number_of(e["n_created"], "thread")
-    return f"creating and joining {created} in {s.region} takes {seconds(e['lost_each'])}{_each(e['n_created'])}"
+    n = e["n_created"]
+    until = "it begins" if n == 1 else "they begin"
+    return (
+        f"creating and joining {number_of(n, 'thread')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}, "
+        f"with the time until {until}"
+    )
 
 
 def _tasks(f: Facts, s: Subject) -> str:
@@ -543,7 +547,7 @@ def advice(f: Facts, s: Subject) -> str:
         if has_large_share(f) or has_slow_transfers(f):
             return "Look whether more processes or threads run than there are cores; otherwise look at the network."
         if "n_messages" not in e and "call" in e:
-            return NO_MESSAGES
+            return without_messages(e["call"])
         return "Send less, send earlier without blocking, and compute while messages are on their way."
     if kind == "straggler":
         return _advice_for_stragglers(f, s)
@@ -648,7 +652,6 @@ CALLS = {
     "mpi_win": "Synchronise windows less often, and balance the work before.",
     "mpi_comm": "Creating communicators synchronises their members; do it once and reuse them.",
     "mpi_cart": "Creating communicators synchronises their members; do it once and reuse them.",
-    "mpi_probe": "Let the sender send earlier, or do something else until the message comes.",
 }
 """Advice for other calls, by prefix of their names in lower case."""
 
@@ -663,6 +666,15 @@ NO_MESSAGES = (
     "and completing them."
 )
 """Advice for point-to-point communication without messages."""
+
+PROBES = "Receive without probing where sender and size are known, or do something else until the message comes."
+"""Advice for calls that look for messages."""
+
+
+def without_messages(call: str) -> str:
+    """Return the advice for point-to-point communication without messages in a call."""
+    return PROBES if "probe" in call.lower() else NO_MESSAGES
+
 
 ADVICE = {
     "imbalance": "Distribute the work evenly.",
