@@ -57,14 +57,15 @@ def metric_table(
     extra: NDArray[np.int64],
     types: Sequence[str],
 ) -> Columns:
-    """Make the side table of a metric class: `row`, `source` and `start` are the number and source of each METRIC
-    event, and where its values begin in `extra`; `types` are the dtypes of the members of the class."""
+    """Make the side table of a metric class: `row`, `source` and `start`, (n_events,), are the number and source of
+    each METRIC event, and where its values begin in `extra`; `types` are the dtypes of the members of the class."""
     return {"row": row, "source": source, **{f"value_{i}": extra[start + i].view(t) for i, t in enumerate(types)}}
 
 
 def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Sequence[str]]) -> dict[str, Columns]:
     """Make the side table of the only metric class of a format, if there is an event of it: the third value of a METRIC
-    event is where its values begin in `extra`; `types` are the dtypes of the members, by class."""
+    event is where its values, one event after the other, begin in `extra`; `types` are the dtypes of the members, by
+    class."""
     rows = np.flatnonzero(decoded.kind == EventKind.METRIC)
     if not rows.size:
         return {}

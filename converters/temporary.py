@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import io
 import tempfile
 import zlib
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +21,11 @@ BAD_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """Exceptions that reading a damaged gzip'ed file raises."""
 
 
-def unpacked(stored: BinaryIO) -> BinaryIO:
+def unpacked(stored: io.FileIO) -> io.BufferedIOBase:
     """Return the content of a file that may be gzip'ed, from its begin on."""
     packed = stored.read(2) == b"\x1f\x8b"
     stored.seek(0)
-    return cast("BinaryIO", gzip.open(stored)) if packed else stored
+    return gzip.open(stored) if packed else io.BufferedReader(stored)
 
 
 def scratch(n: int, dtype: Any, in_memory: int | None = None) -> NDArray[Any]:

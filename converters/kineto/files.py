@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,7 @@ def begins_as_kineto(path: Path) -> bool:
     head = b""
     # a damaged file is one as well
     with suppress(OSError, *BAD_GZIP), open_regular(path) as stored, unpacked(stored) as file:
-        while len(head) < HEAD and (piece := getattr(file, "read1", file.read)(HEAD)):
+        while len(head) < HEAD and (piece := file.read1(HEAD)):
             head += piece
     return head.lstrip(_SPACE)[:1] == b"{" and any(key in head for key in KNOWN)
 
@@ -62,7 +63,7 @@ def files_of(path: Path) -> list[Path]:
 class Text:
     """A moving window of the text of a file: `size` bytes of text in `data`, read up to `at`."""
 
-    def __init__(self, path: Path, file: BinaryIO) -> None:
+    def __init__(self, path: Path, file: io.BufferedIOBase) -> None:
         self.path, self._file = path, file
         self.data: NDArray[np.uint8] = np.empty(WINDOW, np.uint8)
         self.size = self.at = self._before = 0
@@ -84,18 +85,16 @@ class Text:
         self.data, self._before = room, self._before + self.at
         self.at, self.size = 0, rest
         try:
-            while not self._damage and (n := self._read_once(self.data[self.size :])):
+            # what precedes damage is read alone
+            while not self._damage and self.size < self.data.size:
+                if not (n := self._file.readinto1(self.data[self.size :].data)):
+                    break
                 self.size += n
         except BAD_GZIP as error:
             self._damage = str(error)
         if self._damage and self.size == rest:
             raise SourceError(f"{self.path}: byte {self._before + rest}: unpacking stops: {self._damage}\n  {DAMAGED}")
         return self.size > rest
-
-    def _read_once(self, room: NDArray[np.uint8]) -> int:
-        """Read at most as many bytes as there is room for, and return how many; what precedes damage is read alone."""
-        read = getattr(self._file, "readinto1", None) or self._file.readinto  # type: ignore[attr-defined]
-        return int(read(room.data) or 0) if room.size else 0
 
     def wrong(self, what: str) -> SourceError:
         """Make an error about the current position."""

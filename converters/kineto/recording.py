@@ -20,6 +20,7 @@ from tracecols.converters.nccl import find_operation
 from tracecols.converters.temporary import scratch, temporary_file, write
 from tracecols.errors import SourceError
 from tracecols.kernels.arrays import empty
+from tracecols.vectors import Ints
 
 ROWS, DETAILS = 1 << 17, 1 << 14
 """Capacity of the buffers of slices, and of events with arguments."""
@@ -38,7 +39,6 @@ ROW = np.dtype(
     [("begin", "i8"), ("duration", "i8"), ("name", "i4"), ("slot", "i4"), ("correlation", "i8"), ("size", "i8")]
 )
 
-Ints = NDArray[np.int64]
 
 STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 ANNOTATIONS = (scan.USER_ANNOTATION, scan.CPU_OP)

@@ -22,8 +22,7 @@ from tracecols.converters.nsight.operations import Communicator
 from tracecols.converters.region_names import collective_of, plain
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import COLLECTIVE_OPS
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "MPI_P2P_EVENTS": ("commHandle", "tag", "remoteRank", "size", "requestHandle"),

@@ -24,8 +24,7 @@ from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
 from tracecols.distinct import distinct
 from tracecols.schema import EventKind as K
-
-Ints = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 ENOUGH = 0.9
 """Kernels are joined only if at least this share of their operations that wait for all members overlap in time."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,14 +85,13 @@ class Lines:
         if rest and not self.cut:
             yield Block(at, np.frombuffer(rest + NEWLINE, np.uint8))
 
-    def _read(self, file: BinaryIO, n: int) -> bytes:
+    def _read(self, file: io.BufferedIOBase, n: int) -> bytes:
         """Read up to n bytes; only those before the damage if the file is damaged."""
         pieces: list[bytes] = []
         wanted = 0 if self.cut else n
         # if a gzip'ed file is damaged, what was unpacked before is not lost
-        read = getattr(file, "read1", file.read)
         try:
-            while wanted > 0 and (piece := read(min(wanted, _STEP))):
+            while wanted > 0 and (piece := file.read1(min(wanted, _STEP))):
                 pieces.append(piece)
                 wanted -= len(piece)
         except BAD_GZIP as error:

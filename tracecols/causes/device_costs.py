@@ -111,9 +111,8 @@ def device_delays(
     """Join the chains of all processes, and find the operations that are waited for."""
     cells, operations, hosts, layout, launched = _joined(every_device_chains)
     row = np.concatenate([c.row for c in every_device_chains])
-    by_row = np.argsort(row, kind="stable")
     waits = device_waits.of(row)
-    cause = pick(by_row, lookup(row[by_row], waits.cause))
+    cause = lookup(row, waits.cause)
     at = np.flatnonzero((waits.wait > 0) & (cause >= 0))
     # by the time of the cause, so that a wait comes after those that it goes back to
     at = at[np.lexsort((row[at], operations.begin[cause[at]]))]
@@ -131,7 +130,7 @@ def device_delays(
         np.append(waits.kind, np.full(len(syncs), OF_HOSTS)),
         numbers,
     )
-    part = pick(by_row, lookup(row[by_row], device_waits.row))
+    part = lookup(row, device_waits.row)
     met = Met(device_waits.start, device_waits.process, np.where(part >= 0, pick(launched, part), hosts.first))
     # the first of the longest
     order = np.lexsort((-waits.wait, cause))

@@ -28,6 +28,7 @@ from tracecols.model.model import Model
 from tracecols.patterns.candidates import Merged
 from tracecols.replay.graph import usual_latencies
 from tracecols.replay.nodes import NodeClass
+from tracecols.vectors import Ints
 
 IDLE = "idle"
 """The kind of these causes."""
@@ -50,7 +51,6 @@ N_REGIONS = 3
 LEAST_NAMED = 0.01
 """Share of the time from which on a region is named."""
 
-Ints = NDArray[np.int64]
 
 GAP = ("host", "begin", "launch", "end", "row")
 """Columns of gaps, in which a device has nothing to do: the line of the host that ends the gap, its begin, the launch

@@ -77,10 +77,17 @@ class Scenarios:
 
     In it, each loop of MPI_Test is a single wait.
 
-    `weight` (n_all,) int64 are the weights of nodes and hubs, `lag` (n_edges,) int64 the lags of edges, `call_path`
-    (n_nodes,) int64 the call path in which the time before each node is spent (-1 for none), and `in_window` (n_nodes,)
-    bool marks nodes after the first return of MPI_Init, up to the last call of MPI_Finalize, except those of start and
-    end.
+    Attributes
+    ----------
+    replay : Replay
+    graph : Graph
+        The graph of the replay.
+    weight, lag : (n_all,), (n_edges,) int64
+        Ticks: weights of nodes and hubs, lags of edges.
+    call_path : (n_nodes,) int64
+        Call path in which the time before each node is spent; -1 for none.
+    in_window : (n_nodes,) bool
+        Nodes after the first return of MPI_Init, up to the last call of MPI_Finalize, except those of start and end.
     """
 
     def __init__(self, replay: Replay) -> None:

@@ -12,6 +12,7 @@ from tracecols.enhance.dataflow.steps import WITHIN
 from tracecols.enhance.definitions.regions import LAUNCH, MANAGEMENT, MEMORY
 from tracecols.findings.scenarios import Scenarios
 from tracecols.model.model import Model
+from tracecols.vectors import Ints
 
 LEAST = 1e-3
 """Seconds from which on a call may be one in which a device starts."""
@@ -22,8 +23,6 @@ TIMES = 100
 CALL = ("process", "location", "call_path", "region", "enter_time", "exit_time", "kernel")
 """Columns of calls of hosts for devices that make no further such calls: where and when they are, and the region of the
 kernel that each launches; -1 none."""
-
-Ints = NDArray[np.int64]
 
 
 def starts_of_devices(s: Scenarios) -> Columns:

@@ -492,7 +492,7 @@ class ScanTask:
 
 
 class KeptScans(Sequence[LocationScan]):
-    """The scans of all locations, which are kept by the number of their group and read on access."""
+    """The scans of all locations, one by one (no slices): kept by the number of their group, and read on access."""
 
     def __init__(self, spill: Spill, group: Ints) -> None:
         self._spill, self._group = spill, group
@@ -500,7 +500,7 @@ class KeptScans(Sequence[LocationScan]):
     def __len__(self) -> int:
         return self._group.size
 
-    def __getitem__(self, location: int) -> LocationScan:  # type: ignore[override]
+    def __getitem__(self, location: Any) -> Any:
         found: dict[int, LocationScan] = self._spill.get("scan", int(self._group[location]), _not_there)
         return found[location]
 

@@ -31,9 +31,8 @@ from tracecols.replay.costs import delays
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replayable import Replayable
+from tracecols.vectors import Mask
 from tracecols.work.executors import side_by_side
-
-Mask = NDArray[np.bool_]
 
 OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
 """Classes of the time that OpenMP and locks take beyond waiting."""

@@ -15,14 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.runs.series import Floats, Series
+from tracecols.vectors import Ints
 
 SHUFFLES = 999
 """How often the runs of a series are shuffled."""
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,10 @@ from tracecols.schema import answers
 from tracecols.schema.enums import NCCL
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import no_region
+from tracecols.vectors import Ints
 from tracecols.verbs.answers import Answer, answer, sorted_by
 from tracecols.verbs.passes import check_choice, merged
 from tracecols.verbs.times import instances_of
-
-Ints = NDArray[np.int64]
 
 WHOLE = "whole run"
 """Name of the only step of a program without steps."""

@@ -32,7 +32,7 @@ from tracecols.vectors import Ints, Mask
 
 @dataclass(frozen=True)
 class WindowScans(Sequence[LocationScan]):
-    """The scans of all locations, some of them restricted to a window."""
+    """The scans of all locations, one by one (no slices), some of them restricted to a window."""
 
     scans: Sequence[LocationScan]
     own: Mapping[int, LocationScan]
@@ -41,7 +41,7 @@ class WindowScans(Sequence[LocationScan]):
     def __len__(self) -> int:
         return len(self.scans)
 
-    def __getitem__(self, location: int) -> LocationScan:  # type: ignore[override]
+    def __getitem__(self, location: Any) -> Any:
         return self.own.get(location) or self.scans[location]
 
 
