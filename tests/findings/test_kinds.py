@@ -293,6 +293,24 @@ def test_serial__of_the_only_process_names_rank_and_thread():
     assert first.gain == pytest.approx(5 * 3000 * 2 / 3, rel=0.01)
 
 
+@pytest.mark.parametrize("threads", [2, 3, 4])
+@pytest.mark.parametrize(("ranks", "rank"), [(1, 0), (3, None)])
+def test_serial__is_not_that_masters_take_longer_in_the_function_around_it(ranks, rank, threads):
+    """Masters as fast as the other threads in all that `step` calls would do none of the serial work, which somebody
+    has to do: this gains more than sharing it, and was the first finding."""
+    w = World(Random(0), ranks, threads, noise=0)
+    for _ in range(10):
+        with w.inside("step"):
+            w.everyone("sort_cells", 2500)
+            for r in range(ranks):
+                w.divided(r, 40, "pair_forces", [2000] * threads)
+        if ranks > 1:
+            w.allreduce()
+    first = cube_of(w.done()).diagnosis().findings[0]
+    assert (first.kind, first.cause_region, first.rank, first.thread) == ("serial", "sort_cells", rank, 0)
+    assert first.gain * 10**6 == pytest.approx(10 * 2500 * (1 - 1 / threads), rel=0.01)
+
+
 def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_receives():
     """Each side waits for the other: improving one of the functions alone gains little."""
     run = Run(2)

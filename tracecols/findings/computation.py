@@ -549,7 +549,7 @@ class Computing:
         """Yield the causes in work that several locations do: some take longer, it is uneven among all, or others take
         longer each time."""
         outliers, is_process = self._outliers(w)
-        if outliers.size:
+        if outliers.size and not self._is_serial(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
         mean = w.total.mean()
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
@@ -628,6 +628,23 @@ class Computing:
         first, second = np.sort(w.table, 0)[:-3:-1]
         alone = np.bincount(w.table.argmax(0), first - second, w.who.size)
         return w.who[alone > LATE * w.changing_excess], False
+
+    @once
+    def serial_paths(self) -> NDArray[np.bool_]:
+        """Select the call paths on which only masters of several threads compute; (n_call_paths,) bool."""
+        return np.isin(self.same, self.single.head[self.single.is_serial])
+
+    def _is_serial(self, w: Work, outliers: NDArray[np.int64]) -> bool:
+        """Return whether outliers compute longer than other threads mostly since they compute where only masters do:
+        this work has to be shared, and would not end if they were as fast as the others."""
+        if self.is_master[w.who].all():
+            return False
+        low, high = np.searchsorted(self.cells.call_path, np.array(w.spans, np.int64)).T
+        at = ranges(low, high - low)
+        at = at[self.serial_paths[self.cells.call_path[at]] & np.isin(self.cells.location[at], outliers)]
+        is_outlier = np.isin(w.who, outliers)
+        excess = w.total[is_outlier].sum() - outliers.size * w.total[~is_outlier].mean()
+        return bool(self.cells.ticks[at].sum() > excess / 2)
 
     def _without(self, w: Work, share: NDArray[np.float64]) -> Change:
         """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
