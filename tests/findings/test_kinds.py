@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 
@@ -309,6 +310,27 @@ def test_serial__is_not_that_masters_take_longer_in_the_function_around_it(ranks
     first = cube_of(w.done()).diagnosis().findings[0]
     assert (first.kind, first.cause_region, first.rank, first.thread) == ("serial", "sort_cells", rank, 0)
     assert first.gain * 10**6 == pytest.approx(10 * 2500 * (1 - 1 / threads), rel=0.01)
+
+
+@pytest.mark.parametrize("callers", [["sweep"], ["sweep_forth", "sweep_back"]])
+def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
+    """Its parts gain a third each, and the functions around it as much as it does; of two callers each gains half."""
+    w = World(Random(0), 2, 3, noise=0)
+
+    def relax(caller, r, i):
+        one = w.at(r, i).enter(w.now[r][i], caller).enter(w.now[r][i], "relax_rows")
+        for part in ("load", "multiply", "store"):
+            w.work(r, part, 2000 if (r, i) == (1, 2) else 1000, i)
+        one.leave(w.now[r][i]).leave(w.now[r][i])
+
+    for k in range(10):
+        with w.inside("solve"):
+            for r in range(2):
+                w.parallel(r, 12, partial(relax, callers[k % len(callers)], r))
+        w.allreduce()
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert (first.kind, first.cause_region, first.rank, first.thread) == ("computation", "relax_rows", 1, 2)
+    assert first.gain * 10**6 == pytest.approx(10 * 3000, rel=0.01)
 
 
 def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_receives():

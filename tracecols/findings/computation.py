@@ -369,10 +369,11 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
-        found = list(alone)
-        for nest in self._best(self.nests, True):
+        found, depth = self._joined(alone), self.scenarios.call_paths.depth
+        # the deepest of several nests that gain as much is named
+        for nest in sorted(self._joined(self._best(self.nests, True)), key=lambda c: -depth[c.call_path]):
             # different locations may be late each time in addition to those that always are
-            below = [c for c in alone if self._is_below(c.call_path, nest) and _changes(c) == _changes(nest)]
+            below = [c for c in found if self._is_below(c, nest) and _changes(c) == _changes(nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
                 found = [c for c in found if c not in below] + [nest]
         return self._with_slowest(self._joined(found))
@@ -478,23 +479,25 @@ class Computing:
         region = self.scenarios.call_paths.region
         alike: dict[tuple[object, ...], list[Cause]] = {}
         for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
-            alike.setdefault((c.kind, int(region[c.call_path]), *c.locations.tolist()), []).append(c)
-        result = []
-        for several in alike.values():
-            first = several[0]
-            if len(several) > 1:
-                change = together([c.change for c in several])
-                frees = None if first.frees is None else together([c.frees or c.change for c in several])
-                evidence = first.evidence | {"n_call_paths": len(several)}
-                spans = tuple(sorted(span for c in several for span in c.spans))
-                gain = self.scenarios.gain(change)
-                first = replace(first, change=change, gain=gain, evidence=evidence, spans=spans, frees=frees)
-            result.append(first)
-        return result
+            alike.setdefault((c.kind, int(region[c.call_path]), *sorted(c.locations.tolist())), []).append(c)
+        groups = [of for of in alike.values() if len(of) > 1]
+        changes = [together([c.change for c in of]) for of in groups]
+        merged = map(self._as_one, groups, changes, self.scenarios.gains(changes))
+        return [next(merged) if len(of) > 1 else of[0] for of in alike.values()]
 
     @staticmethod
-    def _is_below(call_path: int, nest: Cause) -> bool:
-        return any(begin <= call_path < end for begin, end in nest.spans)
+    def _as_one(several: list[Cause], change: Change, gain: int) -> Cause:
+        """Merge causes into the first of them, given the change that mends all, and its gain."""
+        first, n = several[0], sum(c.evidence.get("n_call_paths", 1) for c in several)
+        frees = None if first.frees is None else together([c.frees or c.change for c in several])
+        spans = tuple(sorted(span for c in several for span in c.spans))
+        evidence = first.evidence | {"n_call_paths": n}
+        return replace(first, change=change, gain=gain, evidence=evidence, spans=spans, frees=frees)
+
+    @staticmethod
+    def _is_below(cause: Cause, nest: Cause) -> bool:
+        """Return whether all call paths of a cause are those of a nest."""
+        return all(any(low <= begin < high for low, high in nest.spans) for begin, _ in cause.spans)
 
     def _by_kind(self, kinds: Sequence[Sequence[Spans]]) -> list[list[Work]]:
         """Return the computation of sets of call paths by kind, collected together for all kinds."""
