@@ -18,6 +18,7 @@ from benchmarks.programs.clock import LocalClock
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.schema import DEFINITIONS, SIDE_TABLES
+from tracecols.vectors import offsets_of
 
 PROGRAMS: dict[str, ModuleType] = {
     "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft, "channels": channels,
@@ -164,7 +165,7 @@ def _power_of_two(n: int) -> int:
 def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any, tree: Any) -> kernels.Plan:
     """Turn a script into tables for the kernels."""
     s, sizes = script, [len(p.steps) for p in script.processes]
-    start = np.concatenate([[0], np.cumsum(sizes)])
+    start = offsets_of(sizes)
     table = np.array([row for p in s.processes for row in p.steps], np.int64)
     jumps = np.isin(table[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
     table[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
@@ -180,7 +181,7 @@ def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any,
     of_member = np.bincount(table[operations, kernels.CHANNEL] * s.n_processes + process)
     sizes_of = _power_of_two(ring), _power_of_two(int(of_member.max()))
     steps = table, np.array(spans), np.array([*s.requests, [0] * 8], np.int64)
-    first = np.cumsum([0, *(len(c.members) for c in s.comms)])
+    first = offsets_of([len(c.members) for c in s.comms])
     members = np.concatenate([np.array(c.members, np.int64) for c in s.comms])
     trees = quantiles(), tree_start, tree
     return kernels.Plan(seed, n_turns, s.n_threads, weight, *sizes_of, *steps, first, members, *trees)

@@ -15,7 +15,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.store import Store
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 SELF = -2
 """The root of an operation, as the root itself may record it; on an inter-communicator it does."""
@@ -71,7 +71,7 @@ class Communicators:
 
     @staticmethod
     def _flat(lists: list[list[int]], of: NDArray[np.int32]) -> tuple[Ints, Ints]:
-        start = np.concatenate([[0], np.cumsum([len(v) for v in lists])]).astype(np.int64)
+        start = offsets_of([len(v) for v in lists])
         return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
 
     def size_of(self, communicator: NDArray[np.int32]) -> Ints:

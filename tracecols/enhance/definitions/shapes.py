@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracecols.distinct import distinct, starts_run
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 N_DIMENSIONS = 4
 """Maximum number of dimensions of a grid; hypercubes may have more."""
@@ -434,7 +434,7 @@ def _parents(n: int, a: Ints, b: Ints) -> tuple[Ints, int]:
     ends, others = np.concatenate([a, b]), np.concatenate([b, a])
     order = np.argsort(ends, kind="stable")
     others = others[order]
-    start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).tolist()
+    start = offsets_of(np.bincount(ends, minlength=n)).tolist()
     degree, neighbours = np.diff(start), others.tolist()
     above, left = np.full(n, -1), n
     leaves = np.flatnonzero(degree == 1).tolist()

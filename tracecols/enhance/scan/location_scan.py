@@ -30,7 +30,7 @@ from tracecols.kernels.actions import action_table
 from tracecols.kernels.gaps import Gaps
 from tracecols.schema import EventKind
 from tracecols.store import Store
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import LargeArrays
 
 FOREIGN = -2
@@ -115,7 +115,7 @@ def flush_stops_of(store: Store, locations: Ints) -> list[Ints]:
     each."""
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
     is_flush = control["kind"] == EventKind.BUFFER_FLUSH
-    before = np.append(0, np.cumsum(is_flush))[np.append(0, np.cumsum(counts))]
+    before = offsets_of(is_flush)[offsets_of(counts)]
     stop_time = control["stop_time"][is_flush]
     return [stop_time[a:b] if a < b else NOTHING for a, b in pairwise(before.tolist())]
 
