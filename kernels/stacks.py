@@ -1,7 +1,7 @@
 """Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls.
 
 `scan_events` processes the events one by one and leaves each concern to a part: time (`charge`), call paths (`enter_*`,
-`find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`, `close_call`), buffer flushes,
+`find_call_path`), stack frames (`push_frame`, `pop_item`), call instances (`open_call`, `close_call`), buffer flushes,
 teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`). The compiler inlines the parts.
 They work on groups of arrays.
 """
@@ -26,6 +26,7 @@ from tracecols.kernels.actions import (
     TEAM_END,
 )
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.pools import pop_item, push_item
 from tracecols.schema.kinds import EventKind
 
 # state carried from batch to batch
@@ -594,23 +595,12 @@ def has_room(margin, state, table, calls):
 @part
 def push_frame(node, top, row, at, state, frames):
     """Put a frame on top of another, and return it."""
-    frame = state[FREE]
-    state[FREE] = frames.below[frame]
-    frames.below[frame] = top
+    frame = push_item(top, state, FREE, frames.below)
     frames.node[frame] = node
     frames.time[frame] = at
     frames.row[frame] = row
     frames.call[frame] = -1
     return frame
-
-
-@part
-def pop_frame(top, state, frames):
-    """Free the frame on top, and return the one below."""
-    below = frames.below[top]
-    frames.below[top] = state[FREE]
-    state[FREE] = top
-    return below
 
 
 @part
@@ -900,7 +890,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
                 if frames.call[top] >= 0:
                     close_call(frames.call[top], row, at, state, calls)
                 ends = top == state[PERIOD_FRAME]
-                top = pop_frame(top, state, frames)
+                top = pop_item(top, state, FREE, frames.below)
                 if periods is not None and ends:
                     end_phase(top, row, at, state, periods, frames, paths, table)
         else:
@@ -989,7 +979,7 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
             state[OPEN] += task == 0 or task == state[TASK]
             if frames.call[top] >= 0:
                 calls.exit_time[frames.call[top]] = end
-            top = pop_frame(top, state, frames)
+            top = pop_item(top, state, FREE, frames.below)
 
 
 @part
