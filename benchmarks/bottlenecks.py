@@ -3,9 +3,9 @@ is known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from benchmarks.world import ANY, PTHREADS, Make, Truth, World, at_least, program
+from benchmarks.world import ANY, Make, Truth, World, at_least, program
 from tracecols.schema import EventKind as K
 
 BOTTLENECKS: dict[str, Make] = {}
@@ -248,12 +248,11 @@ def recursion(w: World, late: float) -> Truth:
     slow = w.rng.randrange(w.ranks)
 
     def down(r: int, depth: int) -> None:
-        w.at(r).enter(w.now[r][0], "refine")
-        w.now[r][0] += w.noisy(200)
-        if depth:
-            down(r, depth - 1)
-        w.now[r][0] += w.noisy(100)
-        w.at(r).leave(w.now[r][0])
+        with w.inside("refine", [r]):
+            w.now[r][0] += w.noisy(200)
+            if depth:
+                down(r, depth - 1)
+            w.now[r][0] += w.noisy(100)
 
     for _ in range(20):
         for r in range(w.ranks):
@@ -459,7 +458,7 @@ def fewer_threads(w: World, late: float) -> Truth:
         with w.inside("relax"):
             for r in range(3):
                 n = 2 if late and r == slow else 4
-                with w.in_team(r, 12, n):
+                with w.in_team(r, 12, members=range(n)):
                     for i in range(n):
                         w.work(r, "rows", 4000 / n, i)
         w.allreduce()
@@ -522,20 +521,6 @@ def slow_consumer(w: World, late: float) -> Truth:
 
 def _hand_over(w: World, gives: int, waits: int) -> None:
     """Make a thread wait for a condition until another one signals it."""
-
-    def call(thread: int, begin: int, name: str, events: Sequence[tuple[str, int, int]], end: int) -> None:
-        one = w.at(0, thread).enter(begin, f"pthread_{name}")
-        for what, time, order in events:
-            (one.acquire if what == "acquire" else one.release)(time, 1, order, PTHREADS)
-        one.leave(end)
-
-    since, n = w.now[0][waits], w.orders + 1
-    till = max(w.now[0][gives], since + 3)
-    call(waits, since, "mutex_lock", [("acquire", since + 1, n)], since + 1)
-    call(gives, till, "mutex_lock", [("acquire", till + 1, n + 1)], till + 1)
-    call(gives, till + 2, "cond_signal", [], till + 3)
-    call(gives, till + 4, "mutex_unlock", [("release", till + 5, n + 1)], till + 5)
-    call(waits, since + 2, "cond_wait", [("release", since + 2, n), ("acquire", till + 8, n + 2)], till + 8)
-    call(waits, till + 9, "mutex_unlock", [("release", till + 10, n + 2)], till + 10)
-    w.orders = n + 2
-    w.now[0][waits], w.now[0][gives] = till + 11, till + 6
+    w.begin_wait(waits)
+    w.now[0][gives] = max(w.now[0][gives], w.now[0][waits])
+    w.end_wait(waits, w.signal(gives, "pthread_cond_signal"))

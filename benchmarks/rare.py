@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from benchmarks.world import ANY, PTHREADS, Make, Truth, World, at_least, program
+from benchmarks.world import ANY, Make, Truth, World, at_least, program
 from tracecols.schema import EventKind as K
 
 RARE: dict[str, Make] = {}
@@ -141,18 +141,7 @@ def late_for_ibcast(w: World, late: float) -> Truth:
     root = w.rng.randrange(w.ranks)
     for _ in range(w.rng.choice([15, 40])):
         w.work(root, "choose_pivot", 100 + 1200 * late)
-        begun = {}
-        for r in range(w.ranks):
-            t = begun[r] = w.now[r][0]
-            w.at(r).enter(t, "MPI_Ibcast").start_collective(t + 1, 1).leave(t + 2)
-            w.now[r][0] = t + 2
-            w.work(r, "update_block", 900)
-        for r in range(w.ranks):
-            t = w.now[r][0]
-            end = w.now[r][0] = max(t, begun[root]) + 6
-            sizes = {"sent": 64, "received": 0} if r == root else {"sent": 0, "received": 64}
-            one = w.at(r).enter(t, "MPI_Wait").complete_collective(end, "bcast", 1, root=root, **sizes)
-            one.leave(end)
+        w.overlapped("MPI_Ibcast", "bcast", "update_block", 900, root)
         w.allreduce()
     return Truth(("choose_pivot",), root)
 
@@ -466,32 +455,11 @@ def nested_teams(w: World, late: float) -> Truth:
     teams = [define("communicators", **about, members=of) for of in ([0, 1], [0, 2], [1, 3])]
     slow = w.rng.choice([2, 3])
     for _ in range(20):
-        with w.inside("solve_blocks"):
-            w.at(0, 0).fork(w.now[0][0])
+        with w.inside("solve_blocks"), w.in_team(0, 10, members=[0, 1], team=teams[0]):
             for i in range(2):
-                w.now[0][i] = max(w.now[0][i], w.now[0][0]) + 3 + i
-                w.at(0, i).begin_team(w.now[0][i], teams[0]).enter(w.now[0][i], "!$omp parallel @nest.c:10")
-            for i in range(2):
-                inner, t = [i, i + 2], w.now[0][i]
-                w.at(0, i).fork(t)
-                for k in inner:
-                    w.now[0][k] = max(w.now[0][k], t) + 3
-                    w.at(0, k).begin_team(w.now[0][k], teams[1 + i]).enter(w.now[0][k], "!$omp parallel @nest.c:14")
-                    w.work(0, "inner_rows", 900 + 900 * late * (k == slow), k)
-                last = max(w.now[0][k] for k in inner) + 1
-                for k in inner:
-                    one = w.at(0, k).enter(w.now[0][k], "!$omp implicit barrier @nest.c:14")
-                    one.leave(last).leave(last).end_team(last, teams[1 + i])
-                    w.now[0][k] = last
-                w.at(0, i).join(last + 2)
-                w.now[0][i] = last + 2
-            last = max(w.now[0][:2]) + 1
-            for i in range(2):
-                one = w.at(0, i).enter(w.now[0][i], "!$omp implicit barrier @nest.c:10")
-                one.leave(last).leave(last).end_team(last, teams[0])
-                w.now[0][i] = last
-            w.now[0][0] = last + 2
-            w.at(0, 0).join(last + 2)
+                with w.in_team(0, 14, members=[i, i + 2], team=teams[1 + i]):
+                    for k in (i, i + 2):
+                        w.work(0, "inner_rows", 900 + 900 * late * (k == slow), k)
     return Truth(("inner_rows",), 0, slow)
 
 
@@ -504,13 +472,7 @@ def taskwait_for_one(w: World, late: float) -> Truth:
             for i in range(4):
                 for k in range(4):
                     number += 1
-                    t = w.now[0][i]
-                    one = w.at(0, i).enter(t, "!$omp create task @tree.c:20").create_task(t, (i, number)).leave(t + 1)
-                    one.switch_task(t + 1, (i, number)).enter(t + 1, "!$omp task @tree.c:20")
-                    w.now[0][i] = t + 1
-                    w.work(0, "leaf", 300 + 1500 * late * (i == slow and k == 3), i)
-                    t = w.now[0][i]
-                    one.leave(t).complete_task(t, (i, number)).switch_task(t, (i, 0))
+                    w.task(i, number, "leaf", 300 + 1500 * late * (i == slow and k == 3))
                 t = w.now[0][i]
                 w.at(0, i).enter(t, "!$omp taskwait @tree.c:22").leave(t + 1)
                 w.now[0][i] = t + 1
@@ -529,29 +491,14 @@ def barrier_of_conditions(w: World, late: float) -> Truth:
     for _ in range(20):
         for i in range(1, 4):
             w.work(0, "move_particles", 900 + 1100 * late * (i == slow), i)
-        *first, last = sorted(range(1, 4), key=lambda i: w.now[0][i])
-        waits = []
+        *first, last = w.in_order(0, 1)
         for i in first:
-            t = w.now[0][i]
-            w.orders += 1
-            one = w.at(0, i).enter(t, "pthread_mutex_lock").acquire(t + 1, 1, w.orders, PTHREADS).leave(t + 1)
-            one.enter(t + 2, "pthread_cond_wait").release(t + 2, 1, w.orders, PTHREADS)
-            waits.append(i)
-            for k in range(1, 4):
-                w.now[0][k] = max(w.now[0][k], t + 4) if k != i else w.now[0][k]
-        t = w.now[0][last]
-        w.orders += 1
-        one = w.at(0, last).enter(t, "pthread_mutex_lock").acquire(t + 1, 1, w.orders, PTHREADS).leave(t + 1)
-        one.enter(t + 2, "pthread_cond_broadcast").leave(t + 3)
-        one.enter(t + 3, "pthread_mutex_unlock").release(t + 4, 1, w.orders, PTHREADS).leave(t + 4)
-        w.now[0][last] = t + 5
-        free = t + 6
-        for i in waits:
-            w.orders += 1
-            one = w.at(0, i).acquire(free, 1, w.orders, PTHREADS).leave(free)
-            one.enter(free + 1, "pthread_mutex_unlock").release(free + 2, 1, w.orders, PTHREADS).leave(free + 2)
-            w.now[0][i] = free + 3
-            free += 3
+            w.begin_wait(i)
+            # the next one to come finds the mutex free
+            w.now[0][1:] = [max(t, w.now[0][i] + 2) if k != i else t for k, t in enumerate(w.now[0][1:], 1)]
+        free = w.signal(last, "pthread_cond_broadcast")
+        for i in first:
+            free = w.end_wait(i, free)
     w.join_threads()
     return Truth(("move_particles",), 0, slow)
 

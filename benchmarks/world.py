@@ -217,6 +217,29 @@ class World:
         self.at(0, thread).enter(t, call).release(end, lock, self.orders, paradigm).leave(end)
         return end
 
+    def begin_wait(self, thread: int) -> None:
+        """Make a created thread wait for a condition, with the mutex that belongs to it."""
+        self.lock(thread, "pthread_mutex_lock", paradigm=PTHREADS)
+        t = self.now[0][thread] = self.now[0][thread] + 1
+        self.at(0, thread).enter(t, "pthread_cond_wait").release(t, 1, self.orders, PTHREADS)
+
+    def signal(self, thread: int, call: str) -> int:
+        """Make a created thread signal a condition by a call; return the time from which on its mutex is free."""
+        self.lock(thread, "pthread_mutex_lock", paradigm=PTHREADS)
+        t = self.now[0][thread]
+        self.at(0, thread).enter(t + 1, call).leave(t + 2)
+        self.now[0][thread] = t + 3
+        return self.unlock(thread, "pthread_mutex_unlock", paradigm=PTHREADS)
+
+    def end_wait(self, thread: int, free: int) -> int:
+        """End the wait of a thread whose condition was signalled, once the mutex is free; return when it is free
+        again."""
+        end = max(self.now[0][thread], free) + 2
+        self.orders += 1
+        self.at(0, thread).acquire(end, 1, self.orders, PTHREADS).leave(end)
+        self.now[0][thread] = end + 1
+        return self.unlock(thread, "pthread_mutex_unlock", paradigm=PTHREADS)
+
     def window(self) -> int:
         """Define a window of all processes."""
         return self.program.define("windows", name="table", communicator=0, flags=0)
@@ -289,9 +312,9 @@ class World:
             one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
             self.now[r][0] = t + 5
 
-    def overlapped(self, name: str, op: str, region: str, ticks: float) -> None:
-        """All processes start an operation, compute, and wait for it."""
-        last = max(now[0] for now in self.now)
+    def overlapped(self, name: str, op: str, region: str, ticks: float, root: int = -1) -> None:
+        """All processes start an operation, compute, and wait for it: for all others, or for a root."""
+        last = max(now[0] for now in self.now) if root < 0 else self.now[root][0]
         for r in range(self.ranks):
             t = self.now[r][0]
             self.at(r).enter(t, name).start_collective(t + 1, 1).leave(t + 2)
@@ -299,8 +322,9 @@ class World:
             self.work(r, region, ticks)
             t = self.now[r][0]
             end = self.now[r][0] = max(t, last) + 10
-            one = self.at(r).enter(t, "MPI_Wait").complete_collective(end, op, 1, sent=64, received=64)
-            one.leave(end)
+            sizes = {"sent": 64 * (r == root or root < 0), "received": 64 * (r != root)}
+            one = self.at(r).enter(t, "MPI_Wait")
+            one.complete_collective(end, op, 1, root=None if root < 0 else root, **sizes).leave(end)
 
     def halo(self, length: int = 1024, cost: int = 8) -> None:
         """Neighbours in a line exchange messages without blocking."""
@@ -333,22 +357,26 @@ class World:
             one.leave(end)
 
     @contextmanager
-    def in_team(self, rank: int, line: int, threads: int = 0, overhead: int = 3) -> Iterator[None]:
-        """Begin a parallel region on all threads of a process, or on some; end it at the end of the context."""
-        t, n = self.now[rank][0], threads or self.threads
-        self.at(rank).fork(t)
-        for i in range(n):
-            self.now[rank][i] = t + overhead + i
-            one = self.at(rank, i).begin_team(self.now[rank][i])
+    def in_team(
+        self, rank: int, line: int, overhead: int = 3, members: Sequence[int] = (), team: int | None = None
+    ) -> Iterator[None]:
+        """Begin a parallel region on all threads of a process, or on some, the first of which forks their team; end it
+        at the end of the context."""
+        members = members or range(self.threads)
+        master, t = members[0], self.now[rank][members[0]]
+        self.at(rank, master).fork(t)
+        for k, i in enumerate(members):
+            self.now[rank][i] = t + overhead + k
+            one = self.at(rank, i).begin_team(self.now[rank][i], team)
             one.enter(self.now[rank][i], f"!$omp parallel @solver.c:{line}")
         yield
-        last = max(self.now[rank][:n]) + 1
-        for i in range(n):
+        last = max(self.now[rank][i] for i in members) + 1
+        for i in members:
             one = self.at(rank, i).enter(self.now[rank][i], f"!$omp implicit barrier @solver.c:{line}")
-            one.leave(last).leave(last).end_team(last)
+            one.leave(last).leave(last).end_team(last, team)
             self.now[rank][i] = last
-        self.now[rank][0] = last + overhead
-        self.at(rank).join(last + overhead)
+        self.now[rank][master] = last + overhead
+        self.at(rank, master).join(last + overhead)
 
     def team_barrier(self, rank: int, name: str, cost: int = 2) -> None:
         """All threads of a process wait for each other."""
