@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracecols.distinct import distinct, starts_run
+from tracecols.enhance.dataflow.grouping import ranges
 from tracecols.vectors import Ints, Mask, offsets_of
 
 N_DIMENSIONS = 4
@@ -360,7 +361,7 @@ def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
     if (degree * (degree - 1) // 2).sum() > MOST_PAIRS or most > 2 * max(N_DIMENSIONS, n.bit_length()):
         return None
     slots = np.full((n, most), -1)
-    slots[ends, np.arange(ends.size) - np.repeat(np.cumsum(degree) - degree, degree)] = np.arange(ends.size)
+    slots[ends, ranges(0, degree)] = np.arange(ends.size)
     pairs = [slots[:, list(pair)] for pair in combinations(range(most), 2)]
     arc = np.concatenate([pair[(pair >= 0).all(1)] for pair in pairs]) if pairs else np.zeros((0, 2), np.int64)
     swapped = others[arc[:, 0]] > others[arc[:, 1]]
