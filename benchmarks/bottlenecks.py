@@ -3,38 +3,27 @@ is known."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from benchmarks.world import ANY, PTHREADS, Built, Truth, World, processes
+from benchmarks.world import ANY, Make, Truth, World, at_least, program
 from tracecols.schema import EventKind as K
 
-Made = tuple[World, Truth]
-
-Make = Callable[[random.Random, bool], Made]
-"""Maker of a program, with its bottleneck or without it."""
+BOTTLENECKS: dict[str, Make] = {}
+"""Makers of programs by name of the kind."""
 
 
-def built(make: Make, seed: str) -> Built:
-    """Make a program, and determine how much shorter it would be without its bottleneck."""
-    (w, truth), (without, _) = (make(random.Random(seed), late) for late in (True, False))
-    program = w.finish()
-    without.finish()
-    return program, Truth(truth.regions, truth.rank, truth.thread, w.runtime - without.runtime)
+def _late(name: str, region: str, usual: int, more: int, communicate: Callable[[World], None], least: int = 3) -> None:
+    """Declare a kind of programs in which one process computes longer before processes communicate."""
 
-
-def _late(region: str, usual: int, more: int, communicate: Callable[[World], None], least: int = 3) -> Make:
-    """Return the maker of a program in which one process computes longer before processes communicate."""
-
-    def make(rng: random.Random, late: bool) -> Made:
-        w = World(rng, processes(rng, least))
-        slow = rng.randrange(w.ranks)
-        for _ in range(rng.choice([15, 40])):
+    def execute(w: World, late: float) -> Truth:
+        slow = w.rng.randrange(w.ranks)
+        for _ in range(w.rng.choice([15, 40])):
             w.everyone(region, usual, slow, more * late)
             communicate(w)
-        return w, Truth((region,), slow)
+        return Truth((region,), slow)
 
-    return make
+    execute.__name__ = name
+    program(BOTTLENECKS, at_least(least))(execute)
 
 
 def _inside(region: str, communicate: Callable[[World], None]) -> Callable[[World], None]:
@@ -49,15 +38,9 @@ def _inside(region: str, communicate: Callable[[World], None]) -> Callable[[Worl
 
 def _ring(w: World) -> None:
     """All send to the next rank, and then receive."""
-    sent = {}
+    sent = [w.send(r, (r + 1) % w.ranks, 6, length=800) for r in range(w.ranks)]
     for r in range(w.ranks):
-        t = sent[r] = w.now[r][0]
-        w.at(r).enter(t, "MPI_Send").send(t, (r + 1) % w.ranks, length=800).leave(t + 6)
-        w.now[r][0] = t + 6
-    for r in range(w.ranks):
-        t, source = w.now[r][0], (r - 1) % w.ranks
-        w.now[r][0] = max(t, sent[source]) + 6
-        w.at(r).enter(t, "MPI_Recv").receive(w.now[r][0], source, length=800).leave(w.now[r][0])
+        w.receive(r, (r - 1) % w.ranks, sent[r - 1], 6, length=800)
 
 
 def _sendrecv(w: World) -> None:
@@ -70,34 +53,6 @@ def _sendrecv(w: World) -> None:
         one.receive(end, source, length=4000).leave(end)
 
 
-def _ibarrier(w: World) -> None:
-    """All test until the last one has arrived."""
-    last = max(now[0] for now in w.now)
-    for r in range(w.ranks):
-        t = w.now[r][0]
-        one = w.at(r).enter(t, "MPI_Ibarrier").start_collective(t + 1, 1).leave(t + 2)
-        t += 4
-        while t < last:
-            one.enter(t, "MPI_Test").leave(t + 2)
-            t += 40
-        one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
-        w.now[r][0] = t + 5
-
-
-def _ialltoall(w: World) -> None:
-    """All start an operation, compute, and wait for it."""
-    last = max(now[0] for now in w.now)
-    for r in range(w.ranks):
-        t = w.now[r][0]
-        w.at(r).enter(t, "MPI_Ialltoall").start_collective(t + 1, 1).leave(t + 2)
-        w.now[r][0] = t + 2
-        w.work(r, "meanwhile", 100)
-        t = w.now[r][0]
-        end = w.now[r][0] = max(t, last) + 10
-        one = w.at(r).enter(t, "MPI_Wait").complete_collective(end, "alltoall", 1, sent=64, received=64)
-        one.leave(end)
-
-
 def _reduce_and_spread(w: World) -> None:
     w.to_root("MPI_Reduce", "reduce")
     w.from_root("MPI_Bcast", "bcast")
@@ -105,11 +60,7 @@ def _reduce_and_spread(w: World) -> None:
 
 def _waitany(w: World) -> None:
     """Rank 0 receives from all in the order in which they send."""
-    sent = {}
-    for r in range(1, w.ranks):
-        t = sent[r] = w.now[r][0]
-        w.at(r).enter(t, "MPI_Send").send(t, 0, length=64).leave(t + 5)
-        w.now[r][0] = t + 5
+    sent = {r: w.send(r, 0, length=64) for r in range(1, w.ranks)}
     t = w.now[0][0]
     one = w.at(0).enter(t, "collect")
     for r in sent:
@@ -127,12 +78,10 @@ def _waitany(w: World) -> None:
 def _probe(w: World) -> None:
     """Rank 0 probes for a message of each other rank before it receives it."""
     for r in range(1, w.ranks):
-        t, u = w.now[r][0], w.now[0][0]
-        w.at(r).enter(t, "MPI_Send").send(t, 0, length=64).leave(t + 5)
-        end = max(t, u) + 4
-        one = w.at(0).enter(u, "gather_parts").enter(u, "MPI_Probe").leave(end)
-        one.enter(end + 1, "MPI_Recv").receive(end + 5, r, length=64).leave(end + 5).leave(end + 5)
-        w.now[r][0], w.now[0][0] = t + 5, end + 5
+        with w.inside("gather_parts", [0]):
+            sent = w.send(r, 0, length=64)
+            w.call(0, "MPI_Probe", max(sent - w.now[0][0], 0) + 4)
+            w.receive(0, r, sent, length=64)
     w.from_root("MPI_Bcast", "bcast")
 
 
@@ -162,73 +111,76 @@ def _scan(w: World) -> None:
         one.end_collective(end, "scan", sent=8, received=8).leave(end)
 
 
-LATE: dict[str, Make] = {
-    "late_in_ring": _late("compute_flux", 1000, 1500, _inside("exchange_flux", _ring)),
-    "late_for_sendrecv": _late("relax_strip", 1200, 900, _inside("shift", _sendrecv)),
-    "late_for_neighbours": _late("stencil", 1000, 800, _inside("exchange", World.halo), 5),
-    "late_for_polling": _late("prepare_step", 1000, 1500, _inside("poll_until_done", _ibarrier)),
-    "late_for_ialltoall": _late("make_coefficients", 800, 1000, _ialltoall),
-    "late_for_reduce": _late("residual", 800, 1200, _inside("norm", _reduce_and_spread)),
-    "late_for_alltoall": _late("fft_lines", 1500, 1000, _inside("transpose", _alltoall)),
-    "late_for_file": _late("convert_output", 1000, 2000, _inside("write_field", _file)),
-}
-"""Programs in which one process is late for the communication that follows."""
+_late("late_in_ring", "compute_flux", 1000, 1500, _inside("exchange_flux", _ring))
+_late("late_for_sendrecv", "relax_strip", 1200, 900, _inside("shift", _sendrecv))
+_late("late_for_neighbours", "stencil", 1000, 800, _inside("exchange", World.halo), 5)
+_late(
+    "late_for_polling", "prepare_step", 1000, 1500, _inside("poll_until_done", lambda w: w.poll("MPI_Test", every=40))
+)
+_late(
+    "late_for_ialltoall",
+    "make_coefficients",
+    800,
+    1000,
+    lambda w: w.overlapped("MPI_Ialltoall", "alltoall", "meanwhile", 100),
+)
+_late("late_for_reduce", "residual", 800, 1200, _inside("norm", _reduce_and_spread))
+_late("late_for_alltoall", "fft_lines", 1500, 1000, _inside("transpose", _alltoall))
+_late("late_for_file", "convert_output", 1000, 2000, _inside("write_field", _file))
 
 
-def late_for_waitany(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def late_for_waitany(w: World, late: float) -> Truth:
     """A worker is late, and the master receives from any worker, the first message first."""
-    return _late_worker(rng, late, "search", _waitany)
+    return _late_worker(w, late, "search", _waitany)
 
 
-def late_for_probe(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def late_for_probe(w: World, late: float) -> Truth:
     """A worker is late, and the master waits for its message with MPI_Probe."""
-    return _late_worker(rng, late, "local_part", _probe)
+    return _late_worker(w, late, "local_part", _probe)
 
 
-def _late_worker(rng: random.Random, late: bool, region: str, communicate: Callable[[World], None]) -> Made:
-    w = World(rng, processes(rng, 3))
-    slow = rng.randrange(1, w.ranks)
+def _late_worker(w: World, late: float, region: str, communicate: Callable[[World], None]) -> Truth:
+    slow = w.rng.randrange(1, w.ranks)
     for _ in range(30):
         w.everyone(region, 700, slow, 1200 * late)
         communicate(w)
-    return w, Truth((region,), slow)
+    return Truth((region,), slow)
 
 
-def late_for_scan(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def late_for_scan(w: World, late: float) -> Truth:
     """Rank 0 is late for a scan, for which all others wait."""
-    w = World(rng, processes(rng, 3))
     for _ in range(30):
         w.everyone("count_particles", 800, 0, 900 * late)
         _inside("number_particles", _scan)(w)
         w.everyone("move_particles", 600)
-    return w, Truth(("count_particles",), 0)
+    return Truth(("count_particles",), 0)
 
 
-def late_for_iprobe(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 2)
+def late_for_iprobe(w: World, late: float) -> Truth:
     """A server polls with MPI_Iprobe for a request, which takes the client long to prepare."""
-    w = World(rng, 2)
-    slow = rng.randrange(2)
+    slow = w.rng.randrange(2)
     server = 1 - slow
     for _ in range(40):
         w.work(server, "serve", 500)
         w.work(slow, "build_request", 500 + 1500 * late)
-        t, u = w.now[slow][0], w.now[server][0]
-        w.at(slow).enter(t, "MPI_Send").send(t, server, length=64).leave(t + 5)
-        w.now[slow][0] = t + 5
-        one = w.at(server).enter(u, "wait_for_request")
-        while u < t:
-            one.enter(u, "MPI_Iprobe").leave(u + 2)
-            u += 25
-        one.enter(u, "MPI_Iprobe").leave(u + 2).enter(u + 3, "MPI_Recv").receive(u + 8, slow, length=64)
-        one.leave(u + 8).leave(u + 9)
-        w.now[server][0] = u + 9
+        sent = w.send(slow, server, length=64)
+        with w.inside("wait_for_request", [server]):
+            while w.now[server][0] < sent:
+                w.call(server, "MPI_Iprobe", 2)
+                w.now[server][0] += 23
+            w.call(server, "MPI_Iprobe", 2)
+            w.receive(server, slow, sent, length=64)
         w.message(server, slow, 64, tag=1)
-    return w, Truth(("build_request",), slow)
+    return Truth(("build_request",), slow)
 
 
-def master_collects(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(4))
+def master_collects(w: World, late: float) -> Truth:
     """Workers send results synchronously; the master needs long for each."""
-    w = World(rng, processes(rng, 4))
     for _ in range(30):
         for r in range(1, w.ranks):
             w.work(r, "evaluate", 1500)
@@ -236,88 +188,86 @@ def master_collects(rng: random.Random, late: bool) -> Made:
             for r in range(1, w.ranks):
                 w.message(r, 0, 1 << 18, cost=20, ready=True)
                 w.work(0, "merge_result", 200 + 1000 * late)
-    return w, Truth(("merge_result", "collect_results"), 0)
+    return Truth(("merge_result", "collect_results"), 0)
 
 
-def master_prepares(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(4))
+def master_prepares(w: World, late: float) -> Truth:
     """Workers wait for work that the master prepares piece by piece."""
-    w = World(rng, processes(rng, 4))
     for _ in range(40):
         for r in range(1, w.ranks):
             w.work(0, "prepare_item", 50 + 600 * late)
             w.message(0, r, 256)
         for r in range(1, w.ranks):
             w.work(r, "process_item", 900)
-    return w, Truth(("prepare_item",), 0)
+    return Truth(("prepare_item",), 0)
 
 
-def two_slow_ranks(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(5))
+def two_slow_ranks(w: World, late: float) -> Truth:
     """Two processes have more to do."""
-    w = World(rng, processes(rng, 5))
-    slow = rng.sample(range(w.ranks), 2)
+    slow = w.rng.sample(range(w.ranks), 2)
     for _ in range(40):
         for r in range(w.ranks):
             w.work(r, "assemble_rows", 1000 + 1500 * late * (r in slow))
             w.work(r, "smooth_rows", 800)
         w.allreduce()
-    return w, Truth(("assemble_rows",))
+    return Truth(("assemble_rows",))
 
 
-def slow_node(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(4))
+def slow_node(w: World, late: float) -> Truth:
     """One process is slower in everything."""
-    w = World(rng, processes(rng, 4))
-    slow = rng.randrange(w.ranks)
+    slow = w.rng.randrange(w.ranks)
     parts = {"density": 600, "momentum": 700, "energy": 500, "forces": 650}
     for _ in range(40):
         for k, (region, ticks) in enumerate(parts.items()):
-            for r in range(w.ranks):
-                w.work(r, region, ticks * (1 + 0.5 * late * (r == slow)))
+            w.everyone(region, ticks, slow, 0.5 * ticks * late)
             if k == 1:
                 _inside("exchange", World.halo)(w)
         w.allreduce()
-    return w, Truth(tuple(parts), slow)
+    return Truth(tuple(parts), slow)
 
 
-def communication_inside(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def communication_inside(w: World, late: float) -> Truth:
     """The function that takes longer on one process communicates before and after its work."""
-    w = World(rng, processes(rng, 3))
-    slow = rng.randrange(w.ranks)
+    slow = w.rng.randrange(w.ranks)
     for _ in range(40):
         with w.inside("solve_and_exchange"):
             w.halo()
             for r in range(w.ranks):
                 w.now[r][0] += w.noisy(1000 + 1200 * late * (r == slow))
             w.allreduce()
-    return w, Truth(("solve_and_exchange",), slow)
+    return Truth(("solve_and_exchange",), slow)
 
 
-def recursion(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def recursion(w: World, late: float) -> Truth:
     """A function calls itself more often on one process."""
-    w = World(rng, processes(rng, 3))
-    slow = rng.randrange(w.ranks)
+    slow = w.rng.randrange(w.ranks)
 
     def down(r: int, depth: int) -> None:
-        w.at(r).enter(w.now[r][0], "refine")
-        w.now[r][0] += w.noisy(200)
-        if depth:
-            down(r, depth - 1)
-        w.now[r][0] += w.noisy(100)
-        w.at(r).leave(w.now[r][0])
+        with w.inside("refine", [r]):
+            w.now[r][0] += w.noisy(200)
+            if depth:
+                down(r, depth - 1)
+            w.now[r][0] += w.noisy(100)
 
     for _ in range(20):
         for r in range(w.ranks):
             down(r, 3 + 6 * late * (r == slow))
             w.work(r, "project", 500)
         w.allreduce()
-    return w, Truth(("refine",), slow)
+    return Truth(("refine",), slow)
 
 
-def rows_and_columns(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 6)
+def rows_and_columns(w: World, late: float) -> Truth:
     """One of six processes is late for the reduction over its row."""
-    w = World(rng, 6)
     groups = [range(3), range(3, 6)], [range(i, 6, 3) for i in range(3)]
     numbers = [[w.program.communicator(f"{of[0]}", of) for of in some] for some in groups]
-    slow = rng.randrange(6)
+    slow = w.rng.randrange(6)
     for _ in range(40):
         for region, some, of in zip(("panel", "update"), groups, numbers, strict=True):
             for r in range(6):
@@ -325,24 +275,22 @@ def rows_and_columns(rng: random.Random, late: bool) -> Made:
             with w.inside(f"sum_{region}"):
                 for ranks, number in zip(some, of, strict=True):
                     w.among(ranks, number, "MPI_Allreduce", "allreduce")
-    return w, Truth(("panel",), slow)
+    return Truth(("panel",), slow)
 
 
-def since_the_middle(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def since_the_middle(w: World, late: float) -> Truth:
     """From the middle of the run on, one process is slow."""
-    w = World(rng, processes(rng, 3))
-    slow = rng.randrange(w.ranks)
+    slow = w.rng.randrange(w.ranks)
     for k in range(40):
-        for r in range(w.ranks):
-            w.work(r, "collide", 1000 + 1500 * late * (r == slow and k >= 20))
-            w.work(r, "stream", 500)
+        w.everyone("collide", 1000, slow, 1500 * late * (k >= 20), stream=500)
         w.allreduce()
-    return w, Truth(("collide",), slow)
+    return Truth(("collide",), slow)
 
 
-def gather_and_write(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def gather_and_write(w: World, late: float) -> Truth:
     """Rank 0 receives the fields of all and writes them alone."""
-    w = World(rng, processes(rng, 3))
     for _ in range(10):
         w.everyone("advance", 3000)
         with w.inside("save_fields"):
@@ -350,35 +298,35 @@ def gather_and_write(rng: random.Random, late: bool) -> Made:
                 w.message(r, 0, 1 << 16, cost=20, ready=True)
                 w.work(0, "fwrite", 20 + 1000 * late)
         w.barrier()
-    return w, Truth(("fwrite", "save_fields"), 0)
+    return Truth(("fwrite", "save_fields"), 0)
 
 
-def slow_file(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3), noise=0.03)
+def slow_file(w: World, late: float) -> Truth:
     """Writing takes much longer on one process."""
-    w = World(rng, processes(rng, 3), noise=0.03)
-    slow = rng.randrange(w.ranks)
+    slow = w.rng.randrange(w.ranks)
     for _ in range(15):
         w.everyone("advance", 1500)
         with w.inside("write_restart"):
             for r in range(w.ranks):
                 w.call(r, "MPI_File_write_at", 100 + 2500 * late * (r == slow))
         w.barrier()
-    return w, Truth(("write_restart",), slow)
+    return Truth(("write_restart",), slow)
 
 
-def large_messages(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3), noise=0.03)
+def large_messages(w: World, late: float) -> Truth:
     """Neighbours exchange far more than they need."""
-    w = World(rng, processes(rng, 3), noise=0.03)
     for _ in range(25):
         w.everyone("stencil", 1000)
         with w.inside("exchange_everything"):
             w.halo(1 << 23 if late else 8000, 2500 if late else 8)
-    return w, Truth(("exchange_everything",))
+    return Truth(("exchange_everything",))
 
 
-def barriers(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(4), noise=0.02)
+def barriers(w: World, late: float) -> Truth:
     """A barrier after every small step; the work is even."""
-    w = World(rng, processes(rng, 4), noise=0.02)
     for k in range(400):
         w.everyone("small_step", 60)
         if late:
@@ -386,52 +334,45 @@ def barriers(rng: random.Random, late: bool) -> Made:
                 w.collective("MPI_Barrier", "barrier", 0, 40)
         if k % 20 == 19:
             w.allreduce()
-    return w, Truth(("sync_all",))
+    return Truth(("sync_all",))
 
 
-def window_lock_holder(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, at_least(3))
+def window_lock_holder(w: World, late: float) -> Truth:
     """One process keeps a window locked while it computes."""
-    w = World(rng, processes(rng, 3))
-    lock = {"window": w.program.define("windows", name="table", communicator=0, flags=0), "remote": 0, "lock": 0}
-    slow, free = rng.randrange(w.ranks), 0
+    window, slow, free = w.window(), w.rng.randrange(w.ranks), 0
     for _ in range(25):
         for r in sorted(range(w.ranks), key=lambda r: w.now[r][0]):
             w.work(r, "local_count", 1200)
-            t = w.now[r][0]
-            begin = w.now[r][0] = max(free, t) + 3
-            one = w.at(r).enter(t, "update_counter").enter(t, "MPI_Win_lock")
-            one.record(t, K.RMA_REQUEST_LOCK, rma={**lock, "lock_type": 0}).leave(begin)
-            w.work(r, "modify", 60 + (2500 * late if r == slow else 0))
-            t = w.now[r][0]
-            free = w.now[r][0] = t + 4
-            one.enter(t, "MPI_Win_unlock").record(t + 3, K.RMA_RELEASE_LOCK, rma=lock).leave(free).leave(free)
+            with w.inside("update_counter", [r]):
+                w.lock_window(r, window, free)
+                w.work(r, "modify", 60 + (2500 * late if r == slow else 0))
+                free = w.unlock_window(r, window)
         w.barrier()
-    return w, Truth(("modify", "update_counter"), slow)
+    return Truth(("modify", "update_counter"), slow)
 
 
 # -- OpenMP
 
 
-def late_for_omp_barrier(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4)
+def late_for_omp_barrier(w: World, late: float) -> Truth:
     """One thread is late for an explicit barrier."""
-    w = World(rng, 1, 4)
-    slow = rng.randrange(4)
+    slow = w.rng.randrange(4)
     for _ in range(25):
         with w.inside("two_stages"), w.in_team(0, 20):
-            for i in range(4):
-                w.work(0, "stage_one", 900 + 900 * late * (i == slow), i)
+            w.spread(0, "stage_one", [900 + 900 * late * (i == slow) for i in range(4)])
             w.team_barrier(0, "!$omp barrier @solver.c:22")
-            for i in range(4):
-                w.work(0, "stage_two", 700, i)
-    return w, Truth(("stage_one",), 0, slow)
+            w.spread(0, "stage_two", 700)
+    return Truth(("stage_one",), 0, slow)
 
 
-def single(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4)
+def single(w: World, late: float) -> Truth:
     """The first thread to arrive does long work in a single construct."""
-    w = World(rng, 1, 4)
     for _ in range(25):
         with w.inside("assemble_all"), w.in_team(0, 30):
-            who = rng.randrange(4)
+            who = w.rng.randrange(4)
             for i in range(4):
                 w.work(0, "local_part", 900, i)
                 one = w.at(0, i).enter(w.now[0][i], "!$omp single @solver.c:33")
@@ -441,14 +382,13 @@ def single(rng: random.Random, late: bool) -> Made:
                     one.leave(w.now[0][i])
                 one.leave(w.now[0][i])
             w.team_barrier(0, "!$omp implicit barrier @solver.c:35")
-            for i in range(4):
-                w.work(0, "use_sum", 500, i)
-    return w, Truth(("sum_up",), ANY)
+            w.spread(0, "use_sum", 500)
+    return Truth(("sum_up",), ANY)
 
 
-def ordered(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4)
+def ordered(w: World, late: float) -> Truth:
     """Iterations of a loop wait for each other at an ordered section."""
-    w = World(rng, 1, 4)
     for _ in range(15):
         with w.inside("print_lines"), w.in_team(0, 50):
             for i in range(4):
@@ -459,35 +399,32 @@ def ordered(rng: random.Random, late: bool) -> Made:
                 w.work(0, "format_line", 300, i)
                 t = w.now[0][i]
                 begin = w.now[0][i] = max(t, turn * late) + 1
-                one = (
-                    w.at(0, i).enter(t, "!$omp ordered @solver.c:53").enter(begin, "!$omp ordered sblock @solver.c:53")
-                )
+                one = w.at(0, i).enter(t, "!$omp ordered @solver.c:53")
+                one.enter(begin, "!$omp ordered sblock @solver.c:53")
                 w.work(0, "append_line", 400, i)
                 turn = w.now[0][i]
                 one.leave(turn).leave(turn + 1)
                 w.now[0][i] = turn + 1
             for i in range(4):
                 w.at(0, i).leave(w.now[0][i])
-    return w, Truth(("append_line", "print_lines"), ANY)
+    return Truth(("append_line", "print_lines"), ANY)
 
 
-def lock_holder(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4)
+def lock_holder(w: World, late: float) -> Truth:
     """One thread stays in a critical section far longer than the others."""
-    w = World(rng, 1, 4)
-    slow = rng.randrange(4)
+    slow = w.rng.randrange(4)
     for _ in range(15):
         with w.inside("count_all"), w.in_team(0, 60):
             for _ in range(3):
-                for i in range(4):
-                    w.work(0, "scan_cells", 500 if i != slow else 480, i)
-                for i in sorted(range(4), key=lambda i: w.now[0][i]):
-                    w.locked(0, {i: w.now[0][i]}, "log_entry", 30 + 900 * late * (i == slow), 66)
-    return w, Truth(("log_entry",), 0, slow)
+                w.spread(0, "scan_cells", [500 if i != slow else 480 for i in range(4)])
+                w.locked(0, "log_entry", [30 + 900 * late * (i == slow) for i in range(4)], 66)
+    return Truth(("log_entry",), 0, slow)
 
 
-def sections(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4)
+def sections(w: World, late: float) -> Truth:
     """One of two sections takes longer."""
-    w = World(rng, 1, 4)
     for _ in range(25):
         with w.inside("assemble"), w.in_team(0, 70):
             for i in range(4):
@@ -497,12 +434,12 @@ def sections(rng: random.Random, late: bool) -> Made:
                     w.work(0, ("left_half", "right_half")[i], 700 + 1500 * late * i, i)
                     one.leave(w.now[0][i])
                 one.leave(w.now[0][i])
-    return w, Truth(("right_half",), 0, 1)
+    return Truth(("right_half",), 0, 1)
 
 
-def small_tasks(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4, noise=0.02)
+def small_tasks(w: World, late: float) -> Truth:
     """Tasks take less time than their creation."""
-    w = World(rng, 1, 4, noise=0.02)
     number = 0
     for _ in range(8):
         with w.inside("spawn_all"), w.in_team(0, 80):
@@ -510,53 +447,53 @@ def small_tasks(rng: random.Random, late: bool) -> Made:
                 for _ in range(150 if late else 3):
                     number += 1
                     w.task(i, number, "small_task", 2 if late else 100, creation=6)
-    return w, Truth(("spawn_all",))
+    return Truth(("spawn_all",))
 
 
-def fewer_threads(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 3, 4)
+def fewer_threads(w: World, late: float) -> Truth:
     """One process has half of the threads."""
-    w = World(rng, 3, 4)
-    slow = rng.randrange(3)
+    slow = w.rng.randrange(3)
     for _ in range(25):
         with w.inside("relax"):
             for r in range(3):
                 n = 2 if late and r == slow else 4
-                with w.in_team(r, 12, n):
+                with w.in_team(r, 12, members=range(n)):
                     for i in range(n):
                         w.work(r, "rows", 4000 / n, i)
         w.allreduce()
-    return w, Truth(("rows",), slow)
+    return Truth(("rows",), slow)
 
 
-def masters_of_all(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 3, 4)
+def masters_of_all(w: World, late: float) -> Truth:
     """The first thread of each process has more to do."""
-    w = World(rng, 3, 4)
     for _ in range(20):
         with w.inside("relax"):
             for r in range(3):
                 w.divided(r, 12, "rows", [1000 + 900 * late * (i == 0) for i in range(w.threads)])
         w.allreduce()
-    return w, Truth(("rows",), -1, 0)
+    return Truth(("rows",), -1, 0)
 
 
 # -- threads that are created one by one
 
 
-def slow_created_thread(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 4)
+def slow_created_thread(w: World, late: float) -> Truth:
     """One of the threads that are created has more to do, and the main thread joins all."""
-    w = World(rng, 1, 4)
-    slow = rng.randrange(1, 4)
+    slow = w.rng.randrange(1, 4)
     w.create_threads()
     for _ in range(20):
         for i in range(1, 4):
             w.work(0, "chunk", 1000 + 1200 * late * (i == slow), i)
     w.join_threads()
-    return w, Truth(("chunk",), 0, slow)
+    return Truth(("chunk",), 0, slow)
 
 
-def threads_again_and_again(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 2, noise=0.02)
+def threads_again_and_again(w: World, late: float) -> Truth:
     """A thread is created for every small piece of work."""
-    w = World(rng, 1, 2, noise=0.02)
     w.create_threads()
     w.join_threads()
     for k in range(2, 80):
@@ -567,49 +504,23 @@ def threads_again_and_again(rng: random.Random, late: bool) -> Made:
             w.at(0, 1).leave(w.now[0][1])
             w.work(0, "piece", 60)
             w.join(1, k)
-    return w, Truth(("run_step",))
+    return Truth(("run_step",))
 
 
-def slow_consumer(rng: random.Random, late: bool) -> Made:
+@program(BOTTLENECKS, 1, 3)
+def slow_consumer(w: World, late: float) -> Truth:
     """A queue has room for one item, and its consumer is slow."""
-    w = World(rng, 1, 3)
     w.create_threads()
     for _ in range(30):
         w.work(0, "produce_item", 500, 1)
         _hand_over(w, *((1, 2) if w.now[0][1] >= w.now[0][2] else (2, 1)))
         w.work(0, "consume_item", 500 + 1500 * late, 2)
     w.join_threads()
-    return w, Truth(("consume_item",), 0, 2)
+    return Truth(("consume_item",), 0, 2)
 
 
 def _hand_over(w: World, gives: int, waits: int) -> None:
     """Make a thread wait for a condition until another one signals it."""
-
-    def call(thread: int, begin: int, name: str, events: Sequence[tuple[str, int, int]], end: int) -> None:
-        one = w.at(0, thread).enter(begin, f"pthread_{name}")
-        for what, time, order in events:
-            (one.acquire if what == "acquire" else one.release)(time, 1, order, PTHREADS)
-        one.leave(end)
-
-    since, n = w.now[0][waits], w.orders + 1
-    till = max(w.now[0][gives], since + 3)
-    call(waits, since, "mutex_lock", [("acquire", since + 1, n)], since + 1)
-    call(gives, till, "mutex_lock", [("acquire", till + 1, n + 1)], till + 1)
-    call(gives, till + 2, "cond_signal", [], till + 3)
-    call(gives, till + 4, "mutex_unlock", [("release", till + 5, n + 1)], till + 5)
-    call(waits, since + 2, "cond_wait", [("release", since + 2, n), ("acquire", till + 8, n + 2)], till + 8)
-    call(waits, till + 9, "mutex_unlock", [("release", till + 10, n + 2)], till + 10)
-    w.orders = n + 2
-    w.now[0][waits], w.now[0][gives] = till + 11, till + 6
-
-
-BOTTLENECKS: dict[str, Make] = LATE | {
-    make.__name__: make
-    for make in (
-        late_for_waitany, late_for_probe, late_for_scan, late_for_iprobe, master_collects, master_prepares, two_slow_ranks,
-        slow_node, communication_inside, recursion, rows_and_columns, since_the_middle, gather_and_write, slow_file,
-        large_messages, barriers, window_lock_holder, late_for_omp_barrier, single, ordered, lock_holder, sections,
-        small_tasks, fewer_threads, masters_of_all, slow_created_thread, threads_again_and_again, slow_consumer,
-    )
-}  # fmt: skip
-"""Makers of programs by name of the kind."""
+    w.begin_wait(waits)
+    w.now[0][gives] = max(w.now[0][gives], w.now[0][waits])
+    w.end_wait(waits, w.signal(gives, "pthread_cond_signal"))

@@ -19,7 +19,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.store import Store
 from tracecols.work.jobs import n_jobs
 
-PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2", "pipit")
+PACKAGES = ("tracecols", "numpy", "pandas", "pyarrow", "numba", "llvmlite", "duckdb", "otf2")
 
 
 OPTIONS = {

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.digests import archives_below
+import tracecols
+from tracecols.errors import TracecolsError
+from tracecols.patterns.registry import properties, waits_by_delay
 
 
 class Row(NamedTuple):
@@ -30,9 +32,6 @@ class Row(NamedTuple):
 
 def rows_of(archive: Path, conventions: str) -> Iterator[Row]:
     """Analyse an archive and compare its waits with their costs."""
-    import tracecols
-    from tracecols.patterns.registry import properties, waits_by_delay
-
     with tempfile.TemporaryDirectory(prefix="tracecols-costs-") as name:
         cube = tracecols.open(tracecols.convert(archive, Path(name) / "x.trace")).analyze(conventions)
 
@@ -50,12 +49,10 @@ def main() -> int:
     parser.add_argument("folder", type=Path, nargs="+")
     parser.add_argument("--conventions", choices=("exact", "scalasca"), default="exact")
     given = parser.parse_args()
-    from tracecols.errors import TracecolsError
-
     n = n_kinds = n_lost = 0
     print("| trace | costs | waits | waited | charged | lost |")
     print("|---|---|---|---:|---:|---:|")
-    for archive in archives_below(given.folder):
+    for archive in sorted(p for folder in given.folder for end in ("*.otf2", "*.elg") for p in folder.rglob(end)):
         try:
             rows = [row for row in rows_of(archive, given.conventions) if row.waited or row.charged]
         except TracecolsError as error:

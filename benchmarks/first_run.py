@@ -1,21 +1,18 @@
-"""The first convert and analyze after an installation, which compile kernels.
+"""The list of kernels that the wheel contains (`tracecols.kernels.bitcode`) and that other processes compile ahead
+(`tracecols.kernels.ahead`): those that conversions and analyses call, in a process that has not called any yet.
 
-`python -m benchmarks.first_run ARCHIVE` runs convert and analyze of the store with an empty cache, then analyze of the
-archive with another one; both with one thread, and with as many as there are cores, where other processes compile ahead
-(`tracecols.kernels.ahead`). `python -m benchmarks.first_run --write ARCHIVE...` remakes the list of kernels that they
-compile and that the wheel contains (`tracecols.kernels.bitcode`): those that conversions and analyses of the archives
-call, in a process that has not called any yet.
+    python -m benchmarks.first_run --write ARCHIVE...    makes the list anew
+
+The step `command_first` measures the first commands after an installation (`python -m benchmarks run -k command_first
+--workloads hybrid_2x3`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +20,6 @@ from typing import Any
 from tracecols.kernels import ahead
 from tracecols.kernels.kernel import Kernel
 from tracecols.kernels.kinds import Kind
-from tracecols.work.jobs import n_jobs
 
 
 def called(archives: Sequence[Path]) -> list[list[Any]]:
@@ -53,32 +49,12 @@ def called(archives: Sequence[Path]) -> list[list[Any]]:
     return found
 
 
-def _seconds(cache: Path, jobs: int, *arguments: object) -> float:
-    """Return the seconds that a command takes with a folder as its cache of kernels."""
-    command = [sys.executable, "-c", "from tracecols.cli import main; main()", *arguments, "--jobs", jobs]
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
-    start = time.perf_counter()
-    subprocess.run([str(a) for a in command], env=environment, check=True, capture_output=True)
-    return time.perf_counter() - start
-
-
 def main(arguments: Sequence[str]) -> None:
-    """Measure, or write the list."""
+    """Write the list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("archive", type=Path, nargs="+", help="the first one is measured")
-    parser.add_argument("--write", action="store_true", help="make the list of kernels anew")
-    given = parser.parse_args(arguments)
-    if given.write:
-        rows = ",\n".join(json.dumps(kernel) for kernel in called(given.archive))
-        ahead.LIST.write_text(f"[\n{rows}\n]\n")
-        return
-    for jobs in (1, n_jobs(None)):
-        with tempfile.TemporaryDirectory() as name:
-            folder, store = Path(name), Path(name) / "a.trace"
-            convert = _seconds(folder / "one", jobs, "convert", given.archive[0], "-o", store)
-            analyze = _seconds(folder / "one", jobs, "analyze", store, "-o", folder / "a.severity")
-            both = _seconds(folder / "other", jobs, "analyze", given.archive[0], "-o", folder / "b.severity")
-        print(f"{jobs} threads: convert {convert:.1f} s, then analyze {analyze:.1f} s; of the archive {both:.1f} s")
+    parser.add_argument("--write", type=Path, nargs="+", metavar="ARCHIVE", required=True)
+    rows = ",\n".join(json.dumps(kernel) for kernel in called(parser.parse_args(arguments).write))
+    ahead.LIST.write_text(f"[\n{rows}\n]\n")
 
 
 if __name__ == "__main__":

@@ -35,8 +35,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -73,10 +76,6 @@ MEMORY = 4 << 30
 
 SECONDS = 60
 """Maximum time of a mutation."""
-
-PIECE = 200
-"""Mutations per line that a worker writes."""
-
 
 SILENT = ("another value", "other records", "not understood")
 """Kinds of silent differences."""
@@ -295,7 +294,7 @@ def try_one(target: damage.Damage, sound: tuple[dict[str, str], str, Path], seed
 
 
 def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
-    """Run mutations of a worker and write their outcomes, line by line."""
+    """Run mutations of a worker; write the seed of each before it, and its outcome."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     folder.mkdir(parents=True, exist_ok=True)
     all_targets = {name: target for name, target in targets(folder).items() if fnmatch(name, only)}
@@ -312,85 +311,89 @@ def work(folder: Path, first: int, last: int, step: int, only: str) -> None:
         else:
             tracecols.convert(target.anchor, store, jobs=1)
         sound[name] = (*content(store), store)
-    print("ready", flush=True)
-    seen: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for number, seed in enumerate(range(first, last, step)):
+    for seed in range(first, last, step):
         name = names[seed % len(names)]
-        print(seed, end="\r", flush=True)
+        print(json.dumps([seed]), flush=True)
         try:
             target = all_targets[name]
             is_cube = isinstance(target, CubeValues)
             outcome = target.try_one(seed, out / "used") if is_cube else try_one(target, sound[name], seed, out)
         except BaseException as error:
             outcome = f"FAILED: {type(error).__name__}: {error} (seed {seed})"
-        seen[name][outcome] += 1
-        if number % PIECE == PIECE - 1 or seed + step >= last:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            print(json.dumps({"seen": seen, "seed": seed, "peak": peak}), flush=True)
-            seen = {name: Counter() for name in names}
+        print(json.dumps([name, outcome, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]), flush=True)
 
 
-class Worker:
-    """A process that runs every `step`-th mutation, and is restarted after a mutation that killed it."""
+@dataclass
+class Found:
+    """Outcomes by trace, failures of workers, and the peak memory of a worker in KiB."""
 
-    def __init__(self, number: int, mutations: int, step: int, scratch: Path, only: str, bounds: bool) -> None:
-        self.number, self.mutations, self.step, self.scratch = number, mutations, step, scratch
-        self.only, self.environment = only, dict(os.environ)
-        if bounds:
-            self.environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(scratch / "kernels")}
-        self.seen: dict[str, Counter[str]] = {}
-        self.peak = 0
-        self.failures: list[str] = []
-        self.starts = 0
-        self.first = number
-        self.start()
+    outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    peak: int = 0
 
-    def start(self) -> None:
-        """Start the process at mutation `first`."""
-        self.starts += 1
-        self.at = self.first
-        self.alive = time.monotonic()
-        folder = self.scratch / f"{self.number}-{self.starts}"
-        what = map(str, (folder, self.first, self.mutations, self.step, self.only))
+
+def run_worker(number: int, given: argparse.Namespace, scratch: Path, ends: float, found: Found) -> None:
+    """Run every `--jobs`-th mutation in a process, which is started again after a mutation that ends it or takes too
+    long."""
+    environment = dict(os.environ)
+    if given.bounds:
+        environment |= {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(scratch / "kernels")}
+    first = number
+    while first < given.mutations and time.monotonic() < ends:
+        what = map(str, (scratch / f"{number}-{first}", first, given.mutations, given.jobs, given.only))
         command = [sys.executable, "-m", "benchmarks.fuzz", "--work", *what]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, cwd=ROOT, env=self.environment, **pipes)
-        assert self.process.stdout is not None
-        os.set_blocking(self.process.stdout.fileno(), False)
-        self.rest = b""
-        self.ready = False
-
-    def poll(self) -> bool:
-        """Read available output; return False when all is done."""
-        assert self.process.stdout is not None
-        ended = self.process.poll() is not None
-        data = self.process.stdout.read() or b""
-        if data:
-            self.alive = time.monotonic()
-        *lines, self.rest = (self.rest + data).replace(b"\r", b"\n").split(b"\n")
-        for line in lines:
-            if line.startswith(b"{"):
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as process:
+            assert process.stdout is not None
+            # until the first mutation, traces are written and kernels are compiled
+            timer = Timer(10 * SECONDS, process.kill)
+            timer.start()
+            for line in process.stdout:
+                timer.cancel()
+                timer = Timer(SECONDS, process.kill)
+                timer.start()
                 message = json.loads(line)
-                for name, outcomes in message["seen"].items():
-                    self.seen.setdefault(name, Counter()).update(outcomes)
-                self.peak = max(self.peak, message["peak"])
-                self.first = message["seed"] + self.step
-            elif line.strip() == b"ready":
-                self.ready = True
-            elif line.strip():
-                self.at = int(line)
-        if self.first >= self.mutations:
-            self.process.wait()
-            return False
-        hangs = time.monotonic() - self.alive > (SECONDS if self.ready else 10 * SECONDS)
-        if ended or hangs:
-            self.failures.append(f"{'hangs' if hangs else f'dies ({self.process.returncode})'} at seed {self.at}")
-            self.process.kill()
-            self.process.wait()
-            # the outcomes since the last line are lost with the process; those seeds count as not run
-            self.first = self.at + self.step
-            self.start()
-        return True
+                if len(message) == 1:
+                    (first,) = message
+                else:
+                    name, outcome, peak = message
+                    found.outcomes.setdefault(name, Counter())[outcome] += 1
+                    found.peak = max(found.peak, peak)
+                if time.monotonic() > ends:
+                    process.kill()
+            timer.cancel()
+        if process.returncode and time.monotonic() < ends:
+            found.failures.append(f"dies or hangs ({process.returncode}) at seed {first}")
+        first += given.jobs
+
+
+def report(found: Found) -> None:
+    """Print the outcomes by trace, and what differs where nothing says so."""
+    outcomes: dict[str, Counter[str]] = {}
+    silent: Counter[str] = Counter()
+    for name, seen in found.outcomes.items():
+        for outcome, n in seen.items():
+            kind, _, what = outcome.partition(": ")
+            outcomes.setdefault(name, Counter())[kind] += n
+            if kind in SILENT:
+                silent[outcome] += n
+            elif kind == "FAILED":
+                found.failures.append(f"{name}: {what}")
+    table = Grid("trace", "mutations", "refused", "same", "reported", *SILENT, "other %", "failed")
+    total = sum(outcomes.values(), Counter[str]())
+    for name, seen in [*outcomes.items(), ("all", total)]:
+        n = sum(seen.values())
+        columns = (f"{seen[k]:,}" for k in ("refused", "same", "reported", *SILENT))
+        other = seen["other records"] + seen["not understood"]
+        table.add_row(name, f"{n:,}", *columns, f"{100 * other / max(n, 1):.2f}", f"{seen['FAILED']}")
+    console = Console(width=140)
+    console.print(table)
+    console.print("what differs where nothing says so:")
+    for what, n in silent.most_common(60):
+        console.print(f"{n:8,}  {what}")
+    console.print(f"most memory {found.peak >> 10} MiB, {len(found.failures)} failures")
+    for failure in found.failures[:20]:
+        console.print(f"  {failure}")
 
 
 def main() -> None:
@@ -402,56 +405,18 @@ def main() -> None:
     parser.add_argument("--only", default="*", metavar="PATTERN", help="Only traces whose name fits a shell pattern.")
     parser.add_argument("--bounds", action="store_true", help="Check the bounds of all indices in kernels.")
     parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.work:
-        folder, first, last, step, only = arguments.work
+    given = parser.parse_args()
+    if given.work:
+        folder, first, last, step, only = given.work
         work(Path(folder), int(first), int(last), int(step), only)
         return
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch:
-        workers = [
-            Worker(i, arguments.mutations, arguments.jobs, Path(scratch), arguments.only, arguments.bounds)
-            for i in range(arguments.jobs)
-        ]
-        running = workers
-        while running and time.monotonic() - begin < arguments.seconds:
-            time.sleep(0.2)
-            running = [w for w in running if w.poll()]
-        for w in running:
-            w.process.kill()
-            w.process.wait()
-    outcomes: dict[str, Counter[str]] = {}
-    silent: Counter[str] = Counter()
-    failures = [f for w in workers for f in w.failures]
-    for w in workers:
-        for name, seen in w.seen.items():
-            for outcome, n in seen.items():
-                kind, _, what = outcome.partition(": ")
-                outcomes.setdefault(name, Counter())[kind] += n
-                if kind in SILENT:
-                    silent[outcome] += n
-                elif kind == "FAILED":
-                    failures.append(f"{name}: {what}")
-    table = Grid("trace", "mutations", "refused", "same", "reported", *SILENT, "other %", "failed")
-    total: Counter[str] = Counter()
-    for name in [*outcomes, "all"]:
-        seen = outcomes.get(name, total)
-        total.update(seen if name != "all" else {})
-        n = sum(seen.values())
-        columns = (f"{seen[k]:,}" for k in ("refused", "same", "reported", *SILENT))
-        other = seen["other records"] + seen["not understood"]
-        table.add_row(name, f"{n:,}", *columns, f"{100 * other / max(n, 1):.2f}", f"{seen['FAILED']}")
-    console = Console(width=140)
-    console.print(table)
-    console.print("what differs where nothing says so:")
-    for what, n in silent.most_common(60):
-        console.print(f"{n:8,}  {what}")
-    peak = max(w.peak for w in workers)
-    console.print(f"{time.monotonic() - begin:.0f} s, most memory {peak >> 10} MiB, {len(failures)} failures")
-    for failure in failures[:20]:
-        console.print(f"  {failure}")
-    if failures:
-        sys.exit(1)
+    found, ends = Found(), time.monotonic() + given.seconds
+    with tempfile.TemporaryDirectory(prefix="tracecols-") as scratch, ThreadPoolExecutor(given.jobs) as pool:
+        done = [pool.submit(run_worker, i, given, Path(scratch), ends, found) for i in range(given.jobs)]
+        for one in done:
+            one.result()
+    report(found)
+    sys.exit(bool(found.failures))
 
 
 if __name__ == "__main__":

@@ -23,10 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,9 +38,10 @@ CONCERNED = {
 }  # fmt: skip
 """Folders that are changed, and the folders of tests that concern them, the closest first."""
 
-OPERATORS = {
-    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "+", "//": "*",
-    "&": "|", "|": "&", "and": "or", "or": "and",
+OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult, ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 """The replacement of each operator."""
 
@@ -50,80 +49,51 @@ MEMORY = 8 << 30
 """Limit of the address space of the tests of a changed tree, in bytes."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """Replacement of text at one place of a file.
-
-    Attributes
-    ----------
-    path : str
-        Relative to the root.
-    line : int
-        From 1.
-    begin, end : int
-        Bytes of the line that are replaced.
-    text : str
-        The replacement.
-    """
+class Change(NamedTuple):
+    """Replacement of one operator or number in a file."""
 
     path: str
+    """Relative to the root."""
     line: int
-    begin: int
-    end: int
-    text: str
+    """From 1."""
+    node: int
+    """Number of the expression in the order of `expressions`."""
+    place: int
+    """Which of the operators of a comparison; 0 of other expressions."""
 
     def apply(self, root: Path) -> tuple[str, str]:
-        """Change the file; return the line before and after the change."""
+        """Change the file; return the expression before and after the change."""
         file = root / self.path
-        lines = file.read_bytes().split(b"\n")
-        before = lines[self.line - 1]
-        lines[self.line - 1] = before[: self.begin] + self.text.encode() + before[self.end :]
-        file.write_bytes(b"\n".join(lines))
-        return before.decode().strip(), lines[self.line - 1].decode().strip()
+        tree = ast.parse(file.read_bytes())
+        node = expressions(tree)[self.node]
+        before = ast.unparse(node)
+        if isinstance(node, ast.Compare):
+            node.ops[self.place] = OPERATORS[type(node.ops[self.place])]()  # type: ignore[assignment]
+        elif isinstance(node, ast.Constant):
+            node.value = not node.value if isinstance(node.value, bool) else node.value + 1  # type: ignore[operator]
+        else:
+            node.op = OPERATORS[type(node.op)]()  # type: ignore[attr-defined]
+        file.write_text(ast.unparse(tree))
+        return before, ast.unparse(node)
 
 
-def _operator(path: str, lines: list[bytes], left: ast.expr, right: ast.expr) -> Iterator[Change]:
-    """Change the operator between two expressions, if it is on one line with both."""
-    if left.end_lineno != right.lineno or left.end_col_offset is None:
-        return
-    between = lines[right.lineno - 1][left.end_col_offset : right.col_offset].decode()
-    found = re.fullmatch(r"\)*\s*(\S+)\s*\(*", between)
-    if found and found[1] in OPERATORS:
-        begin = left.end_col_offset + found.start(1)
-        yield Change(path, right.lineno, begin, begin + len(found[1]), OPERATORS[found[1]])
-
-
-def _constant(path: str, node: ast.Constant) -> Iterator[Change]:
-    """Change a number or a truth value."""
-    if isinstance(node.value, bool):
-        text = str(not node.value)
-    elif isinstance(node.value, int):
-        text = str(node.value + 1)
-    else:
-        return
-    assert node.end_col_offset is not None
-    yield Change(path, node.lineno, node.col_offset, node.end_col_offset, text)
+def expressions(tree: ast.AST) -> list[ast.expr]:
+    """Return all expressions in the bodies of functions."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    found = {n: None for f in functions for line in f.body for n in ast.walk(line) if isinstance(n, ast.expr)}
+    return list(found)
 
 
 def changes(path: str, root: Path = ROOT) -> list[Change]:
-    """Return all changes of a file: those in the bodies of functions."""
-    source = (root / path).read_bytes()
-    lines = source.split(b"\n")
-    found: set[Change] = set()
-    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)]
-    for node in (n for function in functions for line in function.body for n in ast.walk(line)):
-        if isinstance(node, ast.Compare):
-            operands = [node.left, *node.comparators]
-            for left, right in pairwise(operands):
-                found.update(_operator(path, lines, left, right))
-        elif isinstance(node, ast.BoolOp):
-            for left, right in pairwise(node.values):
-                found.update(_operator(path, lines, left, right))
-        elif isinstance(node, ast.BinOp):
-            found.update(_operator(path, lines, node.left, node.right))
-        elif isinstance(node, ast.Constant):
-            found.update(_constant(path, node))
-    return sorted(found, key=lambda c: (c.line, c.begin, c.text))
+    """Return all changes of a file."""
+    found = []
+    for number, node in enumerate(expressions(ast.parse((root / path).read_bytes()))):
+        operators = node.ops if isinstance(node, ast.Compare) else [getattr(node, "op", None)]
+        places = [k for k, operator in enumerate(operators) if type(operator) in OPERATORS]
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            places = [0]
+        found += [Change(path, node.lineno, number, place) for place in places]
+    return sorted(found)
 
 
 def draw(n: int, seed: int, below: list[str]) -> list[Change]:

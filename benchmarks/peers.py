@@ -1,11 +1,9 @@
-"""The same work done by other tools: the format's own library, its Python package, and pipit; each if it is installed.
+"""The same work done by other tools: the format's own library and its Python package, each if it is installed.
 
 * The C library reads all events and calls an empty function for each (`otf2_library.c`); tracecols decodes them into columns.
   Two versions are measured: the installed library, and the newer one in the `otf2` package of PyPI, whose extension
   module also exports the C functions.
 * The `otf2` package makes a Python object of every event; tracecols makes a data frame.
-* pipit makes a data frame of all events, exclusive times by function and process, a matrix of bytes by sender and receiver;
-  tracecols makes the same from the archive. It is not on PyPI: the package named pipit there is an empty placeholder.
 """
 
 from __future__ import annotations
@@ -15,16 +13,14 @@ import os
 import re
 import shutil
 import subprocess
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import steps
-from benchmarks.steps import P2P, Run, Step, Subject
+from benchmarks.steps import Run, Step, Subject
 
 INCLUDES = ("/usr/include", "/usr/local/include", "/opt/otf2/include")
-PIPIT = "pip install git+https://github.com/hpcgroup/pipit"
 
 
 def config(*options: str) -> list[str]:
@@ -61,11 +57,6 @@ def _no_library() -> str:
     if include_folder() is None:
         return "no OTF2 headers: install libopen-trace-format2-dev or put otf2-config on the PATH"
     return ""
-
-
-def _no_pipit() -> str:
-    # the placeholder on PyPI has no module
-    return "" if find_spec("pipit") else f"not installed: {PIPIT}"
 
 
 def _read_with_library(subject: Subject, name: str, before: list[str], flags: list[str]) -> Run:
@@ -111,25 +102,12 @@ def _objects(subject: Subject) -> Run:
     return run
 
 
-def _pipit(subject: Subject, ask: Any) -> Run:
-    """Read all events, with one process per core, and run a query."""
-    import pipit
-
-    return lambda: ask(pipit.Trace.from_otf2(str(Path(str(subject.archive)).parent)))
-
-
-def _pipit_profile(trace: Any) -> int:
-    trace.calc_exc_metrics(["Timestamp (ns)"])
-    return len(trace.flat_profile("time.exc", per_process=True))
-
-
 def _peer(name: str, title: str, against: str, prepare: Any, **more: Any) -> Step:
     return Step(name, "peers", title, prepare, needs="otf2", against=against, **more)
 
 
 SMALL, COUNTS = {"most_events": 3_000_000}, {"counts_events": True}
 LIBRARY: dict[str, Any] = {"missing": _no_library, **COUNTS}
-PIPIT_STEP: dict[str, Any] = {"missing": _no_pipit, **SMALL}
 PEERS = (
     _peer("library", "OTF2 library, installed: empty callbacks", "decode", _installed, in_series=True, **LIBRARY),
     _peer(
@@ -137,12 +115,6 @@ PEERS = (
         package="_otf2", **LIBRARY,
     ),
     _peer("otf2_package", "otf2 package: an object per event", "load_events", _objects, package="otf2", **SMALL, **COUNTS),
-    _peer("pipit_events", "pipit: all events", "load_events", partial(_pipit, ask=lambda t: len(t.events)), **PIPIT_STEP),
-    _peer("pipit_profile", "pipit: profile", "load_profile", partial(_pipit, ask=_pipit_profile), **PIPIT_STEP),
-    _peer(
-        "pipit_messages", "pipit: communication matrix", "load_messages",
-        partial(_pipit, ask=lambda t: int((t.comm_matrix() > 0).sum())), **PIPIT_STEP, **P2P,
-    ),
 )  # fmt: skip
 
 STEPS = {**steps.STEPS, **{peer.name: peer for peer in PEERS}}

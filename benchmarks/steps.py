@@ -422,10 +422,6 @@ def _loaded(subject: Subject, ask: Callable[[Any], Any]) -> Run:
     return lambda: len(ask(open_trace(subject.convert(subject.jobs))))
 
 
-def _bytes_by_peers(trace: Any) -> Any:
-    return trace.messages.groupby(["send_location", "recv_location"])["length"].sum()
-
-
 def _frame(subject: Subject, make: Callable[[Any], Any]) -> Run:
     """Make a frame of all events of a trace that was scanned before; notes: its size, and the memory that making it
     takes."""
@@ -523,8 +519,6 @@ _STEPS: tuple[tuple[str, str, str, Callable[[Subject], Run], dict[str, Any]], ..
     ("cube_frame", "queries", "a cube as a data frame", _ask(lambda s: SeverityCube.load(s.cube()), lambda cube: len(cube.frame())), {}),
     ("load_events", "queries", "archive to a data frame of all events",
      lambda s: _loaded(s, lambda trace: trace.read_events(columns=NAMED, names=True)), ARCHIVE | WHOLE),
-    ("load_profile", "queries", "archive to the profile", lambda s: _loaded(s, lambda trace: trace.profile), ARCHIVE),
-    ("load_messages", "queries", "archive to bytes by sender and receiver", lambda s: _loaded(s, _bytes_by_peers), ARCHIVE | WIDE),
     ("events_frame", "queries", "all events with pointers as a data frame, all threads",
      lambda s: _frame(s, lambda trace: trace.events), WHOLE),
     ("events_raw", "queries", "the same, numbers only", lambda s: _frame(s, lambda trace: trace.frame("events", raw=True)), WHOLE),

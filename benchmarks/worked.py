@@ -8,84 +8,72 @@ simulated, so that waits have realistic lengths; a tick is a microsecond.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import random
 from pathlib import Path
 
-from benchmarks.faults import CALL, Simulation
-from benchmarks.world import Timed
+from benchmarks.world import Make, Truth, World, program
 from tracecols.converters.otf2.write import write_archive
 
 STEPS = 20
 """Time steps of each program."""
 
-
-class Worked(Simulation):
-    """A simulation whose functions have meaningful names.
-
-    Parameters
-    ----------
-    is_mended : bool
-        Whether the program is the mended one.
-    """
-
-    def __init__(self, is_mended: bool, ranks: int, threads: int, *steps: tuple[str, int]) -> None:
-        self.is_mended = is_mended
-        super().__init__(1, ranks, threads, STEPS, list(steps))
-        self.program = Timed(ranks, threads)
-
-    def compute(self, region: str, sizes: list[int]) -> None:
-        """Make masters compute in a region, each for its number of ticks in `sizes`."""
-        for r, size in enumerate(sizes):
-            t = self.now[r][0]
-            self.at(r).enter(t, region)
-            self.now[r][0] = t + self.work(0, size, r, 0, 0)
-            self.at(r).leave(self.now[r][0])
-
-    # -- uneven: three quarters of the refined cells belong to rank 2
-
-    def step_refine(self, step: int, size: int, iteration: int) -> None:
-        """Compute the cells of each rank; mended, refined cells are distributed like the others."""
-        refined = [size // 4] * 4 if self.is_mended else [0, 0, size, 0]
-        self.compute("update_cells", [4000 + cells for cells in refined])
-
-    # -- chatty: a message for each cell of a border
-
-    def step_border(self, step: int, size: int, iteration: int) -> None:
-        """Send a border to the next rank, cell by cell; mended, all of it in one message."""
-        n = 1 if self.is_mended else size
-        for r in range(0, self.ranks, 2):
-            t = [self.now[r][0], self.now[r + 1][0]]
-            self.at(r).enter(t[0], "exchange_border")
-            self.at(r + 1).enter(t[1], "exchange_border")
-            for _ in range(n):
-                # a call takes 8 us, and 1 us for each kB
-                sent = t[0]
-                t[0] += CALL + 8 * size // n // 1000
-                self.at(r).enter(sent, "MPI_Send").send(sent + 1, to=r + 1, length=8 * size // n).leave(t[0])
-                come = t[1]
-                t[1] = max(come, sent) + CALL + 8 * size // n // 1000
-                self.at(r + 1).enter(come, "MPI_Recv").receive(t[1], source=r).leave(t[1])
-            for i in range(2):
-                self.at(r + i).leave(t[i])
-                self.now[r + i][0] = t[i]
-
-    # -- serial: the master sorts while the other threads idle
-
-    def step_sort(self, step: int, size: int, iteration: int) -> None:
-        """Sort particles: the master alone; mended, all threads in a parallel region."""
-        if self.is_mended:
-            for r in range(self.ranks):
-                self._parallel(step, r, lambda r, i, t: self._loop(step, size // self.threads, r, i, t, iteration))
-        else:
-            self.compute("sort_particles", [size] * self.ranks)
+PROGRAMS: dict[str, Make] = {}
+"""Makers of programs by name; without their bottleneck they are the mended ones."""
 
 
-PROGRAMS: dict[str, Callable[[bool], Worked]] = {
-    "uneven": lambda mended: Worked(mended, 4, 1, ("refine", 6000), ("halo", 0), ("allreduce", 0)),
-    "chatty": lambda mended: Worked(mended, 4, 1, ("compute", 4000), ("border", 250), ("allreduce", 0)),
-    "serial": lambda mended: Worked(mended, 2, 4, ("parallel", 3000), ("sort", 4000), ("allreduce", 0)),
-}
-"""Makers of programs by name; the argument is whether the program is mended."""
+@program(PROGRAMS, 4)
+def uneven(w: World, late: float) -> Truth:
+    """Three quarters of the refined cells belong to rank 2; mended, they are distributed like the others."""
+    for _ in range(STEPS):
+        with w.inside("time_step"):
+            for r in range(w.ranks):
+                w.work(r, "update_cells", 4000 + (6000 * (r == 2) if late else 1500))
+            with w.inside("exchange"):
+                w.halo()
+            with w.inside("reduce"):
+                w.allreduce()
+    return Truth(("update_cells",), 2)
+
+
+@program(PROGRAMS, 4)
+def chatty(w: World, late: float) -> Truth:
+    """Even ranks send a border to the next rank, cell by cell; mended, all of it in one message."""
+    n = 250 if late else 1
+    for _ in range(STEPS):
+        with w.inside("time_step"):
+            w.everyone("compute", 4000)
+            with w.inside("exchange_border"):
+                for r in range(0, w.ranks, 2):
+                    for _ in range(n):
+                        # a call takes 8 us, and 1 us for each kB
+                        w.message(r, r + 1, 2000 // n, cost=8 + 2 // n)
+            with w.inside("reduce"):
+                w.allreduce()
+    return Truth(("exchange_border",))
+
+
+@program(PROGRAMS, 2, 4)
+def serial(w: World, late: float) -> Truth:
+    """The master sorts particles while the other threads idle; mended, all threads sort in a parallel region."""
+    for _ in range(STEPS):
+        with w.inside("time_step"):
+            for r in range(w.ranks):
+                w.divided(r, 10, "move_particles", 3000)
+            if late:
+                w.everyone("sort_particles", 4000)
+            else:
+                for r in range(w.ranks):
+                    w.divided(r, 20, "sort_particles", 1000)
+            with w.inside("reduce"):
+                w.allreduce()
+    return Truth(("sort_particles",))
+
+
+def made(name: str, is_mended: bool) -> World:
+    """Execute a program, the same in each run."""
+    world, _ = PROGRAMS[name](random.Random(1), not is_mended)
+    world.finish()
+    return world
 
 
 def main() -> None:
@@ -95,7 +83,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, metavar="NAME.otf2")
     parser.add_argument("--mended", action="store_true")
     given = parser.parse_args()
-    print(write_archive(PROGRAMS[given.program](given.mended).run().program, given.output))
+    print(write_archive(made(given.program, given.mended).program, given.output))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from tracecols.converters.base import Clock
-from tracecols.testing import Location, Program
+from tracecols.schema import EventKind as K
+from tracecols.testing import OPENMP, Location, Program
 
 ANY = -2
 """A rank or thread for which any answer is right."""
@@ -46,14 +48,11 @@ class Truth:
         The region of the finding has to be one of these.
     rank, thread : int
         Location that causes it; -1 if it is none in particular, `ANY` if any answer is right.
-    lost : int
-        Approximate ticks by which the run would be shorter without the cause; 0 if that is not known.
     """
 
     regions: tuple[str, ...]
     rank: int = -1
     thread: int = ANY
-    lost: int = 0
 
 
 class World:
@@ -63,8 +62,10 @@ class World:
     ----------
     now : list of list of int
         Current time in ticks, by rank and thread.
-    begin, end : int
-        Begin and end of the runtime, in ticks.
+    begin : int
+        Begin of the runtime, in ticks.
+    runtime : int
+        Ticks between start and end of MPI, or of the whole run, once it has ended.
     team : int
         The communicator of threads that are created one by one.
     """
@@ -82,7 +83,7 @@ class World:
         if ranks > 1:
             self.meet(200, lambda r, t: self.at(r).leave(t))
         self.begin = min(now[0] for now in self.now) if ranks > 1 else 0
-        self.end = self.team = 0
+        self.runtime = self.team = 0
 
     def at(self, rank: int, thread: int = 0) -> Location:
         """Return the location that records a thread."""
@@ -107,10 +108,17 @@ class World:
         self.work(0, region, ticks, thread)
         one.complete_task(self.now[0][thread], task)
 
-    def everyone(self, region: str, ticks: float, slow: int = -1, more: float = 0) -> None:
-        """All masters compute, one of them longer."""
+    def everyone(self, region: str, ticks: float, slow: int = -1, more: float = 0, **then: float) -> None:
+        """All masters compute, one of them longer, and then in further regions, whose ticks are given by name."""
         for r in range(self.ranks):
             self.work(r, region, ticks + more * (r == slow))
+            for following, usual in then.items():
+                self.work(r, following, usual)
+
+    def spread(self, rank: int, region: str, ticks: float | Sequence[float]) -> None:
+        """All threads of a process compute, equally long or each for some ticks."""
+        for i in range(self.threads):
+            self.work(rank, region, ticks[i] if isinstance(ticks, Sequence) else ticks, i)
 
     @contextmanager
     def inside(self, region: str, ranks: Iterable[int] | None = None) -> Iterator[None]:
@@ -130,7 +138,9 @@ class World:
             then(r, self.now[r][0])
 
     def collective(self, name: str, op: str, size: int = 8, cost: int = 10) -> None:
-        """All processes take part in an operation for which all wait."""
+        """All processes take part in an operation for which all wait; a program of one process does not use MPI."""
+        if self.ranks == 1:
+            return
         for r in range(self.ranks):
             self.at(r).enter(self.now[r][0], name).begin_collective(self.now[r][0])
         self.meet(cost, lambda r, t: self.at(r).end_collective(t, op, sent=size, received=size).leave(t))
@@ -143,48 +153,116 @@ class World:
         """All processes reduce to all."""
         self.collective("MPI_Allreduce", "allreduce")
 
+    def send(self, source: int, to: int, cost: int = 5, thread: int = 0, name: str = "MPI_Send", **given: int) -> int:
+        """Send a message without waiting for its receiver; return the time of sending."""
+        t = self.now[source][thread]
+        self.at(source, thread).enter(t, name).send(t, to, **given).leave(t + cost)
+        self.now[source][thread] = t + cost
+        return t
+
+    def receive(self, to: int, source: int, sent: int, cost: int = 5, thread: int = 0, **given: int) -> None:
+        """Receive a message that is sent at some time."""
+        t = self.now[to][thread]
+        end = self.now[to][thread] = max(t, sent) + cost
+        self.at(to, thread).enter(t, "MPI_Recv").receive(end, source, **given).leave(end)
+
     def message(self, source: int, to: int, length: int = 8, tag: int = 0, cost: int = 5, ready: bool = False) -> None:
         """Send a message; with `ready` the sender waits until it is received."""
-        t, u = self.now[source][0], self.now[to][0]
-        sent = (max(t, u) if ready else t) + cost
-        self.at(source).enter(t, "MPI_Ssend" if ready else "MPI_Send").send(t, to, tag=tag, length=length).leave(sent)
-        arrives = max(t, u) + cost
-        self.at(to).enter(u, "MPI_Recv").receive(arrives, source, tag=tag, length=length).leave(arrives)
-        self.now[source][0], self.now[to][0] = sent, arrives
+        waits, name = (max(self.now[to][0] - self.now[source][0], 0), "MPI_Ssend") if ready else (0, "MPI_Send")
+        sent = self.send(source, to, waits + cost, name=name, tag=tag, length=length)
+        self.receive(to, source, sent, cost, tag=tag, length=length)
 
-    def parallel(self, rank: int, line: int, body: Callable[[int], None], overhead: int = 3) -> None:
-        """Execute a parallel region on the threads of a process."""
+    def divided(self, rank: int, line: int, region: str, ticks: float | Sequence[float], overhead: int = 3) -> None:
+        """Compute in a parallel region on the threads of a process, equally long or each for some ticks."""
         with self.in_team(rank, line, overhead=overhead):
-            for i in range(self.threads):
-                body(i)
+            self.spread(rank, region, ticks)
 
-    def divided(self, rank: int, line: int, region: str, ticks: Sequence[float], overhead: int = 3) -> None:
-        """Compute in a parallel region on the threads of a process, each for some ticks."""
-        self.parallel(rank, line, lambda i: self.work(rank, region, ticks[i], i), overhead)
+    @contextmanager
+    def critical(self, rank: int, thread: int, line: int, free: int = 0) -> Iterator[None]:
+        """Enter a critical section, which is free from some time on; leave it at the end of the context."""
+        t = self.now[rank][thread]
+        begin = self.now[rank][thread] = max(free, t + 1)
+        self.orders += 1
+        one = self.at(rank, thread).enter(t, f"!$omp critical @solver.c:{line}").acquire(begin, 1, self.orders)
+        one.enter(begin, f"!$omp critical sblock @solver.c:{line}")
+        yield
+        end = self.now[rank][thread]
+        one.leave(end).release(end + 1, 1, self.orders).leave(end + 1)
+        self.now[rank][thread] = end + 1
 
-    def locked(self, rank: int, wanted: dict[int, int], region: str, ticks: float, line: int) -> None:
-        """Make threads that request a critical section at the times `wanted` execute it one after the other."""
+    def in_order(self, rank: int, first: int = 0) -> list[int]:
+        """Return the threads of a process, from the thread `first` on, in the order of their current times."""
+        return sorted(range(first, self.threads), key=lambda i: self.now[rank][i])
+
+    def locked(self, rank: int, region: str, ticks: Sequence[float], line: int) -> None:
+        """Make all threads compute in a critical section, each for some ticks, in the order in which they request
+        it."""
         free = 0
-        for i in sorted(wanted, key=lambda i: wanted[i]):
-            one = self.at(rank, i).enter(wanted[i], f"!$omp critical @solver.c:{line}")
-            begin = max(free, wanted[i] + 1)
-            self.orders += 1
-            one.acquire(begin, 1, self.orders).enter(begin, f"!$omp critical sblock @solver.c:{line}")
-            self.now[rank][i] = begin
-            self.work(rank, region, ticks, i)
-            end = self.now[rank][i]
-            one.leave(end).release(end + 1, 1, self.orders).leave(end + 1)
-            self.now[rank][i], free = end + 1, end + 2
+        for i in self.in_order(rank):
+            with self.critical(rank, i, line, free):
+                self.work(rank, region, ticks[i], i)
+            free = self.now[rank][i] + 1
 
-    def finish(self) -> Program:
-        """End all processes, and record the end of the runtime."""
-        self.end = max(max(now) for now in self.now)
-        return self.done()
+    def lock(self, thread: int, call: str, free: int = 0, cost: int = 2, lock: int = 1, paradigm: int = OPENMP) -> None:
+        """Make a thread of the first process take a lock, which is free from some time on, by a call."""
+        t = self.now[0][thread]
+        end = self.now[0][thread] = max(free, t) + cost
+        self.orders += 1
+        self.at(0, thread).enter(t, call).acquire(end, lock, self.orders, paradigm).leave(end)
+
+    def unlock(self, thread: int, call: str, cost: int = 1, lock: int = 1, paradigm: int = OPENMP) -> int:
+        """Make a thread release the lock that was taken last; return the time from which on it is free."""
+        t = self.now[0][thread]
+        end = self.now[0][thread] = t + cost
+        self.at(0, thread).enter(t, call).release(end, lock, self.orders, paradigm).leave(end)
+        return end
+
+    def begin_wait(self, thread: int) -> None:
+        """Make a created thread wait for a condition, with the mutex that belongs to it."""
+        self.lock(thread, "pthread_mutex_lock", paradigm=PTHREADS)
+        t = self.now[0][thread] = self.now[0][thread] + 1
+        self.at(0, thread).enter(t, "pthread_cond_wait").release(t, 1, self.orders, PTHREADS)
+
+    def signal(self, thread: int, call: str) -> int:
+        """Make a created thread signal a condition by a call; return the time from which on its mutex is free."""
+        self.lock(thread, "pthread_mutex_lock", paradigm=PTHREADS)
+        t = self.now[0][thread]
+        self.at(0, thread).enter(t + 1, call).leave(t + 2)
+        self.now[0][thread] = t + 3
+        return self.unlock(thread, "pthread_mutex_unlock", paradigm=PTHREADS)
+
+    def end_wait(self, thread: int, free: int) -> int:
+        """End the wait of a thread whose condition was signalled, once the mutex is free; return when it is free
+        again."""
+        end = max(self.now[0][thread], free) + 2
+        self.orders += 1
+        self.at(0, thread).acquire(end, 1, self.orders, PTHREADS).leave(end)
+        self.now[0][thread] = end + 1
+        return self.unlock(thread, "pthread_mutex_unlock", paradigm=PTHREADS)
+
+    def window(self) -> int:
+        """Define a window of all processes."""
+        return self.program.define("windows", name="table", communicator=0, flags=0)
+
+    def lock_window(self, rank: int, window: int, free: int) -> None:
+        """Lock the window at the first process, which is free from some time on."""
+        t = self.now[rank][0]
+        end = self.now[rank][0] = max(free, t) + 3
+        lock = {"window": window, "remote": 0, "lock": 0, "lock_type": 0}
+        self.at(rank).enter(t, "MPI_Win_lock").record(t, K.RMA_REQUEST_LOCK, rma=lock).leave(end)
+
+    def unlock_window(self, rank: int, window: int) -> int:
+        """Release the window; return the time from which on it is free."""
+        t = self.now[rank][0]
+        end = self.now[rank][0] = t + 4
+        lock = {"window": window, "remote": 0, "lock": 0}
+        self.at(rank).enter(t, "MPI_Win_unlock").record(t + 3, K.RMA_RELEASE_LOCK, rma=lock).leave(end)
+        return end
 
     @property
-    def runtime(self) -> int:
-        """Return the ticks between start and end of MPI, or of the whole run."""
-        return self.end - self.begin
+    def elapsed(self) -> int:
+        """Return the ticks since the start of MPI, or of the whole run."""
+        return max(map(max, self.now)) - self.begin
 
     def call(self, rank: int, name: str, cost: int) -> None:
         """Make a call that does not wait for others."""
@@ -192,23 +270,24 @@ class World:
         self.now[rank][0] = t + cost
         self.at(rank).enter(t, name).leave(t + cost)
 
-    def from_root(self, name: str, op: str) -> None:
-        """All processes but the root, rank 0, wait for it."""
-        sent = self.now[0][0]
+    def from_root(self, name: str, op: str, root: int = 0) -> None:
+        """All other processes wait for the root."""
+        sent = self.now[root][0]
         for r in range(self.ranks):
-            self._rooted(r, max(self.now[r][0], sent), name, op, {"sent": 8 * self.ranks * (not r), "received": 8})
+            sizes = {"sent": 8 * self.ranks * (r == root), "received": 8}
+            self._rooted(r, max(self.now[r][0], sent), name, op, root, sizes)
 
-    def to_root(self, name: str, op: str) -> None:
-        """The root, rank 0, waits for all others."""
+    def to_root(self, name: str, op: str, root: int = 0) -> None:
+        """The root waits for all others."""
         last = max(now[0] for now in self.now)
         for r in range(self.ranks):
-            t = self.now[r][0] if r else last
-            self._rooted(r, t, name, op, {"sent": 8, "received": 8 * self.ranks * (not r)})
+            sizes = {"sent": 8, "received": 8 * self.ranks * (r == root)}
+            self._rooted(r, last if r == root else self.now[r][0], name, op, root, sizes)
 
-    def _rooted(self, rank: int, ready: int, name: str, op: str, sizes: dict[str, int]) -> None:
+    def _rooted(self, rank: int, ready: int, name: str, op: str, root: int, sizes: dict[str, int]) -> None:
         t, end = self.now[rank][0], ready + 10
         self.now[rank][0] = end
-        self.at(rank).enter(t, name).begin_collective(t).end_collective(end, op, 0, **sizes).leave(end)
+        self.at(rank).enter(t, name).begin_collective(t).end_collective(end, op, root, **sizes).leave(end)
 
     def among(self, ranks: Sequence[int], communicator: int, name: str, op: str) -> None:
         """Some processes take part in an operation for which all of them wait."""
@@ -219,23 +298,41 @@ class World:
             one.end_collective(end, op, sent=8, received=8, communicator=communicator).leave(end)
             self.now[r][0] = end
 
-    def halo(self, length: int = 1024, cost: int = 8) -> None:
-        """Neighbours in a line exchange messages without blocking."""
-        peers = {r: [p for p in (r - 1, r + 1) if 0 <= p < self.ranks] for r in range(self.ranks)}
-        sent = {r: self._post(r, peers[r], length) for r in range(self.ranks)}
+    def poll(self, *calls: str, every: int) -> None:
+        """All processes start a barrier and make some calls again and again until the last one has started it."""
+        last = max(now[0] for now in self.now)
         for r in range(self.ranks):
             t = self.now[r][0]
-            end = max([t, *(sent[p][r] for p in peers[r])]) + cost
-            one = self.at(r).enter(t, "MPI_Waitall")
-            for k, p in enumerate(peers[r]):
-                one.complete_receive(end, p, request=10 + k, length=length)
-            for k in range(len(peers[r])):
-                one.complete_send(end, 20 + k)
-            one.leave(end)
-            self.now[r][0] = end
+            one = self.at(r).enter(t, "MPI_Ibarrier").start_collective(t + 1, 1).leave(t + 2)
+            t += 4
+            while t < last:
+                for k, name in enumerate(calls):
+                    one.call(t + 4 * k, t + 4 * k + 2, name)
+                t += every
+            one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
+            self.now[r][0] = t + 5
 
-    def _post(self, rank: int, peers: Sequence[int], length: int) -> dict[int, int]:
-        """Post receives from some processes and sends to them; return the time of each send, by process."""
+    def overlapped(self, name: str, op: str, region: str, ticks: float, root: int = -1) -> None:
+        """All processes start an operation, compute, and wait for it: for all others, or for a root."""
+        last = max(now[0] for now in self.now) if root < 0 else self.now[root][0]
+        for r in range(self.ranks):
+            t = self.now[r][0]
+            self.at(r).enter(t, name).start_collective(t + 1, 1).leave(t + 2)
+            self.now[r][0] = t + 2
+            self.work(r, region, ticks)
+            t = self.now[r][0]
+            end = self.now[r][0] = max(t, last) + 10
+            sizes = {"sent": 64 * (r == root or root < 0), "received": 64 * (r != root)}
+            one = self.at(r).enter(t, "MPI_Wait")
+            one.complete_collective(end, op, 1, root=None if root < 0 else root, **sizes).leave(end)
+
+    def halo(self, length: int = 1024, cost: int = 8) -> None:
+        """Neighbours in a line exchange messages without blocking."""
+        self.complete({r: self.post(r, length) for r in range(self.ranks)}, length, cost)
+
+    def post(self, rank: int, length: int) -> dict[int, int]:
+        """Post receives from the neighbours and sends to them; return the time of each send, by process."""
+        peers = [p for p in (rank - 1, rank + 1) if 0 <= p < self.ranks]
         t, one, sent = self.now[rank][0], self.at(rank), {}
         for k in range(len(peers)):
             one.enter(t, "MPI_Irecv").post_receive(t, 10 + k).leave(t + 1)
@@ -247,23 +344,39 @@ class World:
         self.now[rank][0] = t
         return sent
 
+    def complete(self, sent: dict[int, dict[int, int]], length: int, cost: int = 8) -> None:
+        """Complete what all processes have posted, whose sends to each neighbour began at the times `sent`."""
+        for r, peers in sent.items():
+            t = self.now[r][0]
+            end = self.now[r][0] = max([t, *(sent[p][r] for p in peers)]) + cost
+            one = self.at(r).enter(t, "MPI_Waitall")
+            for k, p in enumerate(peers):
+                one.complete_receive(end, p, request=10 + k, length=length)
+            for k in range(len(peers)):
+                one.complete_send(end, 20 + k)
+            one.leave(end)
+
     @contextmanager
-    def in_team(self, rank: int, line: int, threads: int = 0, overhead: int = 3) -> Iterator[None]:
-        """Begin a parallel region on all threads of a process, or on some; end it at the end of the context."""
-        t, n = self.now[rank][0], threads or self.threads
-        self.at(rank).fork(t)
-        for i in range(n):
-            self.now[rank][i] = t + overhead + i
-            one = self.at(rank, i).begin_team(self.now[rank][i])
+    def in_team(
+        self, rank: int, line: int, overhead: int = 3, members: Sequence[int] = (), team: int | None = None
+    ) -> Iterator[None]:
+        """Begin a parallel region on all threads of a process, or on some, the first of which forks their team; end it
+        at the end of the context."""
+        members = members or range(self.threads)
+        master, t = members[0], self.now[rank][members[0]]
+        self.at(rank, master).fork(t)
+        for k, i in enumerate(members):
+            self.now[rank][i] = t + overhead + k
+            one = self.at(rank, i).begin_team(self.now[rank][i], team)
             one.enter(self.now[rank][i], f"!$omp parallel @solver.c:{line}")
         yield
-        last = max(self.now[rank][:n]) + 1
-        for i in range(n):
+        last = max(self.now[rank][i] for i in members) + 1
+        for i in members:
             one = self.at(rank, i).enter(self.now[rank][i], f"!$omp implicit barrier @solver.c:{line}")
-            one.leave(last).leave(last).end_team(last)
+            one.leave(last).leave(last).end_team(last, team)
             self.now[rank][i] = last
-        self.now[rank][0] = last + overhead
-        self.at(rank).join(last + overhead)
+        self.now[rank][master] = last + overhead
+        self.at(rank, master).join(last + overhead)
 
     def team_barrier(self, rank: int, name: str, cost: int = 2) -> None:
         """All threads of a process wait for each other."""
@@ -307,8 +420,9 @@ class World:
             self.at(0, i).leave(self.now[0][i])
             self.join(i, i)
 
-    def done(self) -> Program:
+    def finish(self) -> Program:
         """End all processes."""
+        self.runtime = self.elapsed
         if self.ranks > 1:
             with self.inside("MPI_Finalize"):
                 self.meet(50, lambda r, t: None)
@@ -317,9 +431,34 @@ class World:
         return self.program
 
 
-Built = tuple[Program, Truth]
+Made = tuple[World, Truth]
+
+Make = Callable[[random.Random, float], Made]
+"""Maker of a program with its bottleneck (1 for all of it), or without it (0)."""
 
 
-def processes(rng: random.Random, least: int = 2) -> int:
-    """Draw a number of processes."""
-    return rng.choice([n for n in (2, 3, 4, 5, 6, 8) if n >= least])
+def program(
+    kinds: dict[str, Make],
+    ranks: int | Sequence[int],
+    threads: int | Sequence[int] = 1,
+    noise: float | Sequence[float] = 0.1,
+) -> Callable[[Callable[[World, float], Truth]], Make]:
+    """Declare a kind of program by the function that executes it: its maker is added to `kinds` by the function's name.
+    Of several sizes one is drawn."""
+
+    def declare(execute: Callable[[World, float], Truth]) -> Make:
+        @wraps(execute)
+        def make(rng: random.Random, late: float) -> Made:
+            sizes: list[Any] = [rng.choice(of) if isinstance(of, Sequence) else of for of in (ranks, threads, noise)]
+            world = World(rng, *sizes)
+            return world, execute(world, late)
+
+        kinds[execute.__name__] = make
+        return make
+
+    return declare
+
+
+def at_least(n: int) -> tuple[int, ...]:
+    """Return numbers of processes to draw from, the least of which is `n`."""
+    return tuple(ranks for ranks in (2, 3, 4, 5, 6, 8) if ranks >= n)

@@ -33,18 +33,18 @@ def zeros(group: type[T], n: int) -> T:
 
 def first(arrays: T, n: int) -> T:
     """Return views of the first n elements."""
-    return type(arrays)(*[a[:n] for a in _each(arrays)])
+    return type(arrays)(*[a[:n] for a in each(arrays)])
 
 
 def after(arrays: T, n: int) -> T:
     """Return views of the elements after the first n."""
-    return type(arrays)(*[a[n:] for a in _each(arrays)])
+    return type(arrays)(*[a[n:] for a in each(arrays)])
 
 
 def doubled(arrays: T, zeros: Callable[[int, Any], NDArray[Any]] = np.zeros) -> T:
     """Return copies of twice the length, padded with zeros, in arrays that `zeros` makes."""
-    found = type(arrays)(*(zeros(2 * a.size, a.dtype) for a in _each(arrays)))
-    for copy, a in zip(_each(found), _each(arrays), strict=True):
+    found = type(arrays)(*(zeros(2 * a.size, a.dtype) for a in each(arrays)))
+    for copy, a in zip(each(found), each(arrays), strict=True):
         copy[: a.size] = a
     return found
 
@@ -66,24 +66,6 @@ def trimmed(array: NDArray[Any], filled: int) -> NDArray[Any]:
     return array
 
 
-def linked(group: type[T], n: int) -> T:
-    """Make items of a pool: the first array links each free item to the next, the last one to -1."""
-    return _link(zeros(group, n), 0)
-
-
-def more_linked(items: T) -> tuple[T, int]:
-    """Return copies of a pool in which no item is free, followed by as many free items, and the first of these."""
-    n = _each(items)[0].size
-    return _link(doubled(items), n), n
-
-
-def _link(items: T, first: int) -> T:
-    below = _each(items)[0]
-    below[first:] = np.arange(first + 1, below.size + 1)
-    below[-1] = -1
-    return items
-
-
-def _each(arrays: NamedTuple) -> tuple[NDArray[Any], ...]:
+def each(arrays: NamedTuple) -> tuple[NDArray[Any], ...]:
     """Return the arrays one by one, whatever their types."""
     return arrays

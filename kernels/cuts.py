@@ -22,6 +22,7 @@ from tracecols.kernels.actions import (
     action_table,
 )
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.pools import pop_item, push_item
 
 ACTION = action_table(
     PUSH, POP, ON_OFF, FORK, JOIN, THREAD_BEGIN, THREAD_END, TEAM_BEGIN, TEAM_END, TASK_SWITCH, TASK_COMPLETE
@@ -58,15 +59,6 @@ def stack_of(what, task):
     return TASKS + task
 
 
-@part
-def pop_item(stack, state, top, items):
-    """Free the item on top of a stack."""
-    item = top[stack]
-    top[stack] = items.below[item]
-    items.below[item] = state[FREE]
-    state[FREE] = item
-
-
 @kernel
 def walk(kind, region, start, base, state, action, task_slots, top, items):
     """Push what events open and pop what they close.
@@ -100,20 +92,17 @@ def walk(kind, region, start, base, state, action, task_slots, top, items):
         if what == ON_OFF:
             what = np.uint8(PUSH) if region[i] >= 0 else np.uint8(POP)
         if what == PUSH or what == FORK or what == THREAD_BEGIN or what == TEAM_BEGIN:
-            item = state[FREE]
-            if item < 0:
+            if state[FREE] < 0:
                 return i
-            state[FREE] = items.below[item]
             stack = stack_of(what, state[TASK])
-            items.below[item] = top[stack]
+            item = top[stack] = push_item(top[stack], state, FREE, items.below)
             items.row[item] = base + i
             items.kind[item] = kind[i]
             items.region[item] = region[i]
-            top[stack] = item
         elif what == POP or what == JOIN or what == THREAD_END or what == TEAM_END:
             stack = stack_of(what, state[TASK])
             if top[stack] >= 0:
-                pop_item(stack, state, top, items)
+                top[stack] = pop_item(top[stack], state, FREE, items.below)
         elif what == TASK_SWITCH or what == TASK_COMPLETE:
             if state[N_SWITCHES] >= task_slots.size:
                 return -1 - i
@@ -123,7 +112,7 @@ def walk(kind, region, start, base, state, action, task_slots, top, items):
             if what == TASK_COMPLETE and slot > 0:
                 state[TASK] = 0
                 while top[TASKS + slot] >= 0:
-                    pop_item(TASKS + slot, state, top, items)
+                    top[TASKS + slot] = pop_item(top[TASKS + slot], state, FREE, items.below)
         i += 1
     return i
 

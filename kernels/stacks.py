@@ -1,7 +1,7 @@
 """Walk through the events of one location: region stack, call paths, exclusive time, enclosing calls.
 
 `scan_events` processes the events one by one and leaves each concern to a part: time (`charge`), call paths (`enter_*`,
-`find_call_path`), stack frames (`push_frame`, `pop_frame`), call instances (`open_call`, `close_call`), buffer flushes,
+`find_call_path`), stack frames (`push_frame`, `pop_item`), call instances (`open_call`, `close_call`), buffer flushes,
 teams, tasks, attributed events, and phases or time bins (`begin_phase`, `pass_edges`). The compiler inlines the parts.
 They work on groups of arrays.
 """
@@ -26,6 +26,7 @@ from tracecols.kernels.actions import (
     TEAM_END,
 )
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.pools import pop_item, push_item
 from tracecols.schema.kinds import EventKind
 
 # state carried from batch to batch
@@ -594,23 +595,12 @@ def has_room(margin, state, table, calls):
 @part
 def push_frame(node, top, row, at, state, frames):
     """Put a frame on top of another, and return it."""
-    frame = state[FREE]
-    state[FREE] = frames.below[frame]
-    frames.below[frame] = top
+    frame = push_item(top, state, FREE, frames.below)
     frames.node[frame] = node
     frames.time[frame] = at
     frames.row[frame] = row
     frames.call[frame] = -1
     return frame
-
-
-@part
-def pop_frame(top, state, frames):
-    """Free the frame on top, and return the one below."""
-    below = frames.below[top]
-    frames.below[top] = state[FREE]
-    state[FREE] = top
-    return below
 
 
 @part
@@ -900,7 +890,7 @@ def scan_events(events, start, state, meanings, sides, periods, work):
                 if frames.call[top] >= 0:
                     close_call(frames.call[top], row, at, state, calls)
                 ends = top == state[PERIOD_FRAME]
-                top = pop_frame(top, state, frames)
+                top = pop_item(top, state, FREE, frames.below)
                 if periods is not None and ends:
                     end_phase(top, row, at, state, periods, frames, paths, table)
         else:
@@ -989,7 +979,7 @@ def close_frames(end, state, periods, frames, paths, calls, tasks, charges):
             state[OPEN] += task == 0 or task == state[TASK]
             if frames.call[top] >= 0:
                 calls.exit_time[frames.call[top]] = end
-            top = pop_frame(top, state, frames)
+            top = pop_item(top, state, FREE, frames.below)
 
 
 @part
@@ -1013,6 +1003,51 @@ def own_periods(k, periods, n_phases):
         periods.chain,
         periods.begin[n_phases:],
         periods.end[n_phases:],
+    )
+
+
+@part
+def sides_of(k, bounds, sides):
+    """Return the side values of location `k`."""
+    a, b = bounds[TEAMS, k], bounds[TEAMS, k + 1]
+    c, d = bounds[INTERVALS, k], bounds[INTERVALS, k + 1]
+    return SideValues(
+        sides.stop_time[bounds[FLUSHES, k] : bounds[FLUSHES, k + 1]],
+        sides.task[bounds[SWITCHES, k] : bounds[SWITCHES, k + 1]],
+        sides.team_parent[a:b],
+        sides.team_program[a:b],
+        sides.interval_start[c:d],
+        sides.interval_stop[c:d],
+        sides.team_period[a:b],
+        sides.n_known[k],
+    )
+
+
+@part
+def own_arrays(first, stop, first_task, stop_task, filled, work):
+    """Return the arrays of a location, whose events and tasks are in ranges of all; its results follow those of the
+    locations that have ended."""
+    frames, paths, table, calls, attributed, team_stack, tasks, pointers, charges = work
+    a, b, c = filled[FILLED_PATHS], filled[FILLED_CALLS], filled[FILLED_ATTRIBUTED]
+    p, q = first_task, stop_task
+    own_paths = CallPaths(
+        paths.parent[a:], paths.entry[a:], paths.row[a:], paths.time[a:], paths.recent[a:], paths.exclusive[a:],
+        paths.visits[a:], paths.period[a:],
+    )  # fmt: skip
+    own_calls = CallInstances(
+        calls.node[b:], calls.enter[b:], calls.exit[b:], calls.enter_time[b:], calls.exit_time[b:], calls.team[b:],
+        calls.tasks[b:],
+    )  # fmt: skip
+    return ScanArrays(
+        frames,
+        own_paths,
+        table,
+        own_calls,
+        AttributedEvents(attributed.kind[c:], attributed.time[c:], attributed.call[c:], attributed.node[c:]),
+        team_stack,
+        Tasks(tasks.top[p:q], tasks.time[p:q], tasks.stub[p:q], tasks.counted[p:q], tasks.gap[p:q]),
+        Pointers(pointers.enterptr[first:stop], pointers.exitptr[first:stop], pointers.call_path[first:stop]),
+        charges,
     )
 
 
@@ -1061,78 +1096,30 @@ def scan_locations(k, start, events, bounds, states, meanings, sides, side_bound
     why, k, i : int
         As for `scan_events`; the location and the event to go on with.
     """
-    frames, paths, table, calls, attributed, team_stack, tasks, pointers, charges = work
     while k < bounds.size - 1:
         state = states[k]
-        n_paths = filled[FILLED_PATHS]
-        if n_paths + table.size // 2 > paths.parent.size:
+        if filled[FILLED_PATHS] + work.table.size // 2 > work.paths.parent.size:
             return GROW, k, start
         first, stop = bounds[k], bounds[k + 1]
-        own_sides = SideValues(
-            sides.stop_time[side_bounds[FLUSHES, k] : side_bounds[FLUSHES, k + 1]],
-            sides.task[side_bounds[SWITCHES, k] : side_bounds[SWITCHES, k + 1]],
-            sides.team_parent[side_bounds[TEAMS, k] : side_bounds[TEAMS, k + 1]],
-            sides.team_program[side_bounds[TEAMS, k] : side_bounds[TEAMS, k + 1]],
-            sides.interval_start[side_bounds[INTERVALS, k] : side_bounds[INTERVALS, k + 1]],
-            sides.interval_stop[side_bounds[INTERVALS, k] : side_bounds[INTERVALS, k + 1]],
-            sides.team_period[side_bounds[TEAMS, k] : side_bounds[TEAMS, k + 1]],
-            sides.n_known[k],
-        )
-        a, b = side_bounds[TASKS, k], side_bounds[TASKS, k + 1]
-        own_tasks = Tasks(tasks.top[a:b], tasks.time[a:b], tasks.stub[a:b], tasks.counted[a:b], tasks.gap[a:b])
-        own_paths = CallPaths(
-            paths.parent[n_paths:],
-            paths.entry[n_paths:],
-            paths.row[n_paths:],
-            paths.time[n_paths:],
-            paths.recent[n_paths:],
-            paths.exclusive[n_paths:],
-            paths.visits[n_paths:],
-            paths.period[n_paths:],
-        )
-        n = filled[FILLED_CALLS]
-        own_calls = CallInstances(
-            calls.node[n:],
-            calls.enter[n:],
-            calls.exit[n:],
-            calls.enter_time[n:],
-            calls.exit_time[n:],
-            calls.team[n:],
-            calls.tasks[n:],
-        )
-        n = filled[FILLED_ATTRIBUTED]
-        own_attributed = AttributedEvents(
-            attributed.kind[n:], attributed.time[n:], attributed.call[n:], attributed.node[n:]
-        )
-        own_pointers = Pointers(
-            pointers.enterptr[first:stop], pointers.exitptr[first:stop], pointers.call_path[first:stop]
-        )
         own_events = Events(events.time[first:stop], events.kind[first:stop], events.entry[first:stop])
+        own = own_arrays(first, stop, side_bounds[TASKS, k], side_bounds[TASKS, k + 1], filled, work)
         of_periods = own_periods(k, periods, filled[FILLED_PHASES])
         if state[FREE] == NOT_BEGUN:
             state[FREE] = filled[FREE_FRAME]
             if state[HOME] >= 0:
-                find_call_path(
-                    np.int64(IN_PROGRAM),
-                    meanings.threads,
-                    state[THREAD_ROW],
-                    state[THREAD_TIME],
-                    state,
-                    own_paths,
-                    table,
-                )
-        own = ScanArrays(
-            frames, own_paths, table, own_calls, own_attributed, team_stack, own_tasks, own_pointers, charges
-        )
+                row, at = state[THREAD_ROW], state[THREAD_TIME]
+                find_call_path(np.int64(IN_PROGRAM), meanings.threads, row, at, state, own.paths, own.table)
+        own_sides = sides_of(k, side_bounds, sides)
         why, start = scan_events(own_events, start, state, meanings, own_sides, of_periods, own)
         if why != DONE:
             return why, k, start
         if ends:
             end = events.time[stop - 1] if stop > first else np.int64(0)
-            if not pass_last_edges(end, state, of_periods, frames, own_paths, table, own_tasks, charges):
+            frames, paths, table, calls, _, _, tasks, _, charges = own
+            if not pass_last_edges(end, state, of_periods, frames, paths, table, tasks, charges):
                 return GROW, k, start
-            close_frames(end, state, of_periods, frames, own_paths, own_calls, own_tasks, charges)
-            empty_table(state[N_NODES], own_paths, table)
+            close_frames(end, state, of_periods, frames, paths, calls, tasks, charges)
+            empty_table(state[N_NODES], paths, table)
             filled[FILLED_PATHS] += state[N_NODES]
             filled[FILLED_CALLS] += state[N_CALLS]
             filled[FILLED_ATTRIBUTED] += state[N_ATTRIBUTED]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tracecols.kernels.actions import FLUSH, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.kernels.kernel import kernel, part
+from tracecols.kernels.pools import pop_item, push_item
 
 ACTION = action_table(PUSH, POP, ON_OFF, FLUSH, TASK_SWITCH, TASK_COMPLETE)
 """Actions of the kinds of events that drawing depends on."""
@@ -141,23 +142,18 @@ def end_all(at, state, task_top, frames, out):
 def push_frame(region, state, task_top, frames):
     """Put a frame on top of the stack of the running task."""
     task = state[TASK]
-    frame = state[FREE]
-    state[FREE] = frames.below[frame]
-    state[N_FRAMES] += 1
-    frames.below[frame] = task_top[task]
+    frame = task_top[task] = push_item(task_top[task], state, FREE, frames.below)
     frames.name[frame] = region
-    task_top[task] = frame
+    state[N_FRAMES] += 1
 
 
 @part
 def pop_frame(state, task_top, frames):
     """Free the frame on top of the stack of the running task, and return whether there was one."""
-    frame = task_top[state[TASK]]
-    if frame < 0:
+    task = state[TASK]
+    if task_top[task] < 0:
         return False
-    task_top[state[TASK]] = frames.below[frame]
-    frames.below[frame] = state[FREE]
-    state[FREE] = frame
+    task_top[task] = pop_item(task_top[task], state, FREE, frames.below)
     state[N_FRAMES] -= 1
     return True
 

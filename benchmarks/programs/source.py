@@ -17,7 +17,9 @@ from benchmarks.programs import channels, fft, halo, irregular, kernels, lopside
 from benchmarks.programs.clock import LocalClock
 from benchmarks.programs.script import Script
 from tracecols.converters.base import Batch, Clock, Report
-from tracecols.schema import DEFINITIONS, SIDE_TABLES
+from tracecols.converters.definition_tables import DefinitionTables
+from tracecols.schema import SIDE_TABLES
+from tracecols.vectors import offsets_of
 
 PROGRAMS: dict[str, ModuleType] = {
     "sweep": sweep, "halo": halo, "multizone": multizone, "master": master, "fft": fft, "channels": channels,
@@ -34,9 +36,6 @@ FEW = 100_000
 """Limit up to which kernels run as plain functions: these execute half as many steps, or as many events, per second,
 while the compilation of the kernels takes half a minute."""
 COUNTERS = (("PAPI_TOT_INS", "instructions completed"), ("PAPI_L2_TCM", "level 2 cache misses"))
-
-DEFAULTS = {"flags": 0, "parent": -1, "creator": -1, "first_row": 0, "exponent": 0}
-"""Default values of columns of definitions; texts are empty by default."""
 
 _FILLED = {
     "p2p": ("peer", "communicator", "tag", "length", "request"),
@@ -164,7 +163,7 @@ def _power_of_two(n: int) -> int:
 def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any, tree: Any) -> kernels.Plan:
     """Turn a script into tables for the kernels."""
     s, sizes = script, [len(p.steps) for p in script.processes]
-    start = np.concatenate([[0], np.cumsum(sizes)])
+    start = offsets_of(sizes)
     table = np.array([row for p in s.processes for row in p.steps], np.int64)
     jumps = np.isin(table[:, kernels.CODE], (kernels.JUMP, kernels.RECV_TASK))
     table[jumps, kernels.TARGET] += np.repeat(start[:-1], sizes)[jumps]
@@ -180,7 +179,7 @@ def _plan(script: Script, n_turns: int, seed: int, weight: int, tree_start: Any,
     of_member = np.bincount(table[operations, kernels.CHANNEL] * s.n_processes + process)
     sizes_of = _power_of_two(ring), _power_of_two(int(of_member.max()))
     steps = table, np.array(spans), np.array([*s.requests, [0] * 8], np.int64)
-    first = np.cumsum([0, *(len(c.members) for c in s.comms)])
+    first = offsets_of([len(c.members) for c in s.comms])
     members = np.concatenate([np.array(c.members, np.int64) for c in s.comms])
     trees = quantiles(), tree_start, tree
     return kernels.Plan(seed, n_turns, s.n_threads, weight, *sizes_of, *steps, first, members, *trees)
@@ -341,54 +340,41 @@ class Generated:
 
     def _define(self) -> dict[str, dict[str, list[Any]]]:
         s = self._script
-        n, n_threads = s.n_processes, s.n_threads
-        tables: dict[str, dict[str, list[Any]]] = {name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()}
-
-        def add(table: str, **columns: Any) -> None:
-            rows = tables[table]
-            for name, values in rows.items():
-                values.append(len(values) if name == "id" else columns.get(name, DEFAULTS.get(name, "")))
-
-        def add_members(members: list[int], paradigm: str, **columns: Any) -> None:
-            add("groups", type="comm_group", paradigm=paradigm, members=members)
-            add("communicators", kind="group", paradigm=paradigm, members=members, remote_members=[], **columns)
-
+        n, n_threads, of = s.n_processes, s.n_threads, DefinitionTables()
         everything, masters = list(range(n * n_threads)), list(range(0, n * n_threads, n_threads))
-        add("strings", string=s.name)
+        of.add("strings", string=s.name)
         for r in s.regions:
-            about = {"role": r.role, "paradigm": r.paradigm, "file": r.file, "begin_line": r.line, "end_line": r.line}
-            add("regions", name=r.name, canonical_name=r.name, **about)
-        add("system_tree_nodes", name="generated", class_name="machine")
+            of.add_region(r.name, r.role, r.paradigm, begin_line=r.line, end_line=r.line, file=r.file)
+        of.add("system_tree_nodes", name="generated", class_name="machine")
         for i in range(-(-n // 16)):
-            add("system_tree_nodes", name=f"node {i}", class_name="node", parent=0)
-        n_events = self._result.places[:, kernels.N_EVENTS].tolist()
+            of.add("system_tree_nodes", name=f"node {i}", class_name="node", parent=0)
         for p in range(n):
-            add("processes", name=f"MPI Rank {p}", type="process", node=1 + p // 16, rank=p)
+            of.add_process(f"MPI Rank {p}", 1 + p // 16, p)
             for t in range(n_threads):
-                name = f"OMP thread {t}" if t else "Master thread"
-                about = {"process": p, "thread": t, "n_events": n_events[p * n_threads + t]}
-                add("locations", name=name, type="cpu_thread", **about)
-        add("groups", type="comm_locations", paradigm="mpi", members=masters)
+                of.add_location(f"OMP thread {t}" if t else "Master thread", p, t)
+        of.tables["locations"]["n_events"] = self._result.places[:, kernels.N_EVENTS].tolist()
+        of.add("groups", type="comm_locations", paradigm="mpi", flags=0, members=masters)
         teams = bool((self._plan.script[:, kernels.CODE] == kernels.PARALLEL).any())
         if teams:
-            add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", members=everything)
+            of.add("groups", name="OpenMP", type="comm_locations", paradigm="openmp", flags=0, members=everything)
         for c in s.comms:
-            add_members([masters[p] for p in c.members], "mpi", name=c.name, parent=c.parent)
+            number = of.add_communicator(c.name, "mpi", [masters[p] for p in c.members])
+            of.tables["communicators"]["parent"][number] = c.parent
         for at in masters if teams else ():
-            add_members(everything[at : at + n_threads], "openmp")
-        for i, of in enumerate(s.topologies):
-            names = [f"dimension {d}" for d in range(len(of.sizes))]
-            about = {"communicator": of.communicator, "sizes": of.sizes, "periodic": of.periodic}
-            add("topologies", name=of.name, dimensions=names, **about)
-            for rank, place in enumerate(of.coordinates):
-                add("topology_coordinates", topology=i, rank=rank, location=masters[rank], coordinates=place)
+            of.add_communicator("", "openmp", everything[at : at + n_threads])
+        for i, grid in enumerate(s.topologies):
+            names = [f"dimension {d}" for d in range(len(grid.sizes))]
+            about = {"communicator": grid.communicator, "sizes": grid.sizes, "periodic": grid.periodic}
+            of.add("topologies", name=grid.name, dimensions=names, **about)
+            for rank, place in enumerate(grid.coordinates):
+                of.add("topology_coordinates", topology=i, rank=rank, location=masters[rank], coordinates=place)
         if self._plan.weight == 2:
             for name, description in COUNTERS:
                 about = {"type": "papi", "mode": "accumulated_start", "value_type": "uint64", "base": 1, "unit": "#"}
-                add("metric_members", name=name, description=description, **about)
-            add("metric_classes", members=[0, 1], occurrence="synchronous_strict", recorder_kind="cpu")
-            add("metric_sources", metric_class=0, recorder=-1, scope="location", scope_id=-1)
-        return tables
+                of.add("metric_members", name=name, description=description, exponent=0, **about)
+            of.add("metric_classes", members=[0, 1], occurrence="synchronous_strict", recorder_kind="cpu")
+            of.add("metric_sources", metric_class=0, recorder=-1, scope="location", scope_id=-1)
+        return of.tables
 
     # -- the second pass -------------------------------------------------------------------------------------------
 

@@ -6,12 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import types
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import tracecols
@@ -31,7 +27,6 @@ COUNTED = {
     "messages_frame": lambda trace: trace.messages,
     "events_frame": lambda trace: trace.events,
     "load_events": lambda trace: trace.read_events(columns=["time"]),
-    "load_profile": lambda trace: trace.profile,
 }
 """By step: a table with as many rows as the step makes."""
 
@@ -104,37 +99,7 @@ def test_why_not__says_what_is_missing(subject):
     assert STEPS["scan"].why_not(large) == STEPS["scan"].why_not(store) == ""
 
 
-def test_peers__are_asked_for_the_same_work(subject, monkeypatch):
-    calls = []
-
-    class Trace:
-        events = [0] * 6708
-
-        @staticmethod
-        def from_otf2(folder):
-            calls.append(folder)
-            return Trace()
-
-        def calc_exc_metrics(self, columns):
-            assert columns == ["Timestamp (ns)"]
-
-        def flat_profile(self, metrics, per_process):
-            assert (metrics, per_process) == ("time.exc", True)
-            return [0] * 195
-
-        def comm_matrix(self):
-            return np.eye(2)
-
-    assert "pip install" in STEPS["pipit_events"].why_not(subject) or find_spec("pipit")
-    module = types.ModuleType("pipit")
-    module.Trace, module.__spec__ = Trace, ModuleSpec("pipit", None)
-    monkeypatch.setitem(sys.modules, "pipit", module)
-    made = {}
-    for name in ("pipit_events", "pipit_profile", "pipit_messages"):
-        assert STEPS[name].why_not(subject) == ""
-        made[name] = STEPS[name].prepare(subject)()
-    assert made == {"pipit_events": 6708, "pipit_profile": 195, "pipit_messages": 2}
-    assert calls == [str(subject.archive.parent)] * 3
+def test_peers__do_what_a_step_does_from_an_archive():
     assert all(OWN[peer.against].needs == "archive" for peer in PEERS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 from random import Random
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from support.severities import cube_of
 
 from benchmarks import kinds
 from benchmarks.bottlenecks import BOTTLENECKS
+from benchmarks.faults import FAULTS
 from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
 from benchmarks.world import Timed, World
@@ -501,6 +503,13 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
     outcome = kinds.try_program(kind, 0)
+    assert outcome.is_right, outcome.said
+    assert outcome.gain == pytest.approx(1, abs=1 / 3), outcome.said
+
+
+@pytest.mark.parametrize(("mode", "seed"), [("always", 0), *slow(product(FAULTS, range(4)))])
+def test_first_finding__is_the_delay_of_a_random_program(mode, seed):
+    outcome = kinds.try_program(mode, seed)
     assert outcome.is_right, outcome.said
     assert outcome.gain == pytest.approx(1, abs=1 / 3), outcome.said
 

@@ -40,7 +40,7 @@ from tracecols.enhance.scan import batches, location_scan
 from tracecols.enhance.scan.batches import advance_together, keep_results, scan_batch
 from tracecols.enhance.scan.location_scan import BufferPool, LocationScan, ScanBuffers, charges_of
 from tracecols.enhance.scan.teams import TeamEvents, ThreadEvents
-from tracecols.kernels import actions, arrays, cuts, stacks, timeline, trees
+from tracecols.kernels import actions, arrays, cuts, pools, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
 from tracecols.kernels.kernel import kernel
 from tracecols.kernels.orders import first_smaller
@@ -149,7 +149,7 @@ def buffers(tiny):
     if not tiny:
         return ScanBuffers.make()
     return ScanBuffers(
-        arrays.linked(stacks.Frames, 1),
+        pools.linked(stacks.Frames, 1),
         arrays.zeros(stacks.CallPaths, 4),
         np.zeros(8, np.int32),
         arrays.zeros(stacks.CallInstances, 1),

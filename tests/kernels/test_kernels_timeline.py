@@ -13,7 +13,7 @@ from oracles import timeline as oracle
 from support.random_stacks import FIRST_ROW, NAMES, TASKS, OneLocation, locations, read_only
 
 from tracecols.export import drawing as export
-from tracecols.kernels import arrays, protobuf
+from tracecols.kernels import pools, protobuf
 from tracecols.kernels import timeline as kernels
 
 moderate = settings(max_examples=100)
@@ -34,7 +34,7 @@ def draw(store, *, window=None, sizes=(), tiny=False, marked=()):
     first, stop = window or (export.EVER.min, export.EVER.max)
     builder = export.SliceBuilder(store, 0, first, stop, TASKS)
     if tiny:
-        builder._frames, builder._capacity = arrays.linked(kernels.Frames, 1), 1
+        builder._frames, builder._capacity = pools.linked(kernels.Frames, 1), 1
     n = store.columns["time"].size
     bounds = sorted({0, n, *(s % (n + 1) for s in sizes)})
     marked = np.array(sorted(marked), np.int64)

@@ -14,7 +14,7 @@ from tracecols.converters.base import Columns
 from tracecols.enhance.scan.location_scan import flush_stops_of
 from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.errors import ExportError
-from tracecols.kernels import arrays
+from tracecols.kernels import arrays, pools
 from tracecols.kernels import timeline as kernels
 from tracecols.schema import NAMES
 from tracecols.store import Store
@@ -119,7 +119,7 @@ class SliceBuilder:
         self._state[kernels.N_FLUSHES], self._state[kernels.N_SWITCHES] = opened.n_flushes, opened.n_switches
         self._state[kernels.IS_OPEN] = first == EVER.min
         self._top = np.full(side.n_tasks, -1, np.int64)
-        self._frames = arrays.linked(kernels.Frames, 64)
+        self._frames = pools.linked(kernels.Frames, 64)
         self._capacity = 1 << 12
         for task, regions in opened.stacks.items():
             self._push(task, regions)
@@ -127,12 +127,10 @@ class SliceBuilder:
     def _push(self, task: int, regions: Sequence[int]) -> None:
         for region in regions:
             if self._state[kernels.FREE] < 0:
-                self._frames, self._state[kernels.FREE] = arrays.more_linked(self._frames)
-            frame = int(self._state[kernels.FREE])
-            self._state[kernels.FREE] = self._frames.below[frame]
+                self._frames, self._state[kernels.FREE] = pools.more_linked(self._frames)
+            frame = pools.push_item(self._top[task], self._state, kernels.FREE, self._frames.below)
+            self._top[task], self._frames.name[frame] = frame, region
             self._state[kernels.N_FRAMES] += 1
-            self._frames.below[frame], self._frames.name[frame] = self._top[task], region
-            self._top[task] = frame
 
     @property
     def opened(self) -> OpenSlices:
@@ -175,7 +173,7 @@ class SliceBuilder:
                     "or has no row in its side table"
                 )
             if why == kernels.GROW:
-                self._frames, state[kernels.FREE] = arrays.more_linked(self._frames)
+                self._frames, state[kernels.FREE] = pools.more_linked(self._frames)
             elif why == kernels.FULL:
                 if state[kernels.N_OUT]:
                     yield self._take(out)

@@ -16,7 +16,7 @@ from tracecols.model.model import Model
 from tracecols.model.pointers import POINTERS, SlicePointers
 from tracecols.schema import EVENTS, compound
 from tracecols.store import Store
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 
 EVENT_COLUMNS: tuple[str, ...] = compound.EVENTS_WITH_POINTERS.names
 """All columns of events."""
@@ -72,7 +72,7 @@ def read_event_columns(
     in an analysis, and, for `pos`, the times of all events unless they are among the columns.
     """
     table = compound.EVENTS_WITH_POINTERS
-    starts = np.cumsum([0, *map(len, spans)]).tolist()
+    starts = offsets_of([*map(len, spans)]).tolist()
     result = {name: np.empty(starts[-1], table[name].dtype) for name in columns}
     stored = [name for name in EVENTS.names if name in columns]
     for span, at in zip(spans, starts, strict=False):

@@ -45,7 +45,7 @@ from tracecols.enhance.definitions.regions import CONSTRUCTS, COPY, WAIT, Region
 from tracecols.enhance.scan.numbering import Numbering
 from tracecols.enhance.scan.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.scan.teams import MEANING
-from tracecols.kernels import arrays, cuts, teams
+from tracecols.kernels import cuts, pools, teams
 from tracecols.kernels.actions import TEAM_BEGIN, TEAM_END
 from tracecols.schema import EventKind
 from tracecols.slices.numbering import OperationCounter, Repeated, SliceBounds
@@ -147,7 +147,7 @@ class Stacks:
     def __init__(self, n_tasks: int) -> None:
         self.state = np.zeros(cuts.N_STATE, np.int64)
         self.top = np.full(cuts.TASKS + n_tasks, -1, np.int64)
-        self._items = arrays.linked(cuts.Items, 64)
+        self._items = pools.linked(cuts.Items, 64)
         self._base, self._batch = -1, Columns()
 
     def walk(self, store: Store, location: int, start: int, stop: int, slots: Ints) -> None:
@@ -175,7 +175,7 @@ class Stacks:
                     f"location {location}, event {self._base - 1 - at}: it switches tasks, but the table tasks has "
                     "no row for it"
                 )
-            self._items, self.state[cuts.FREE] = arrays.more_linked(self._items)
+            self._items, self.state[cuts.FREE] = pools.more_linked(self._items)
 
     @property
     def task(self) -> int:

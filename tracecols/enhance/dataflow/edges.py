@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.grouping import number
 from tracecols.kernels import arrays, maxplus
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 Rows = Ints
 
@@ -42,7 +42,7 @@ class Edges:
 
     def where(self, mask: Mask) -> Edges:
         """Return the edges that a mask selects."""
-        start = np.append(0, np.cumsum(mask))[self.start].astype(np.int32)
+        start = offsets_of(mask)[self.start].astype(np.int32)
         return replace(
             self,
             start=start,

@@ -77,8 +77,9 @@ def positions(order: Ints) -> Ints:
     return found
 
 
-def ranges(first: NDArray[np.signedinteger[Any]], size: NDArray[np.signedinteger[Any]]) -> Ints:
-    """Return the integers of some ranges, one range after the other, given the first integer and the size of each."""
+def ranges(first: NDArray[np.signedinteger[Any]] | int, size: NDArray[np.signedinteger[Any]]) -> Ints:
+    """Return the integers of some ranges, one range after the other, given the first integer and the size of each. With
+    0 for all, these are positions within groups of such sizes."""
     end = np.cumsum(size)
     return np.arange(int(end[-1]) if end.size else 0) + np.repeat(first - (end - size), size)
 

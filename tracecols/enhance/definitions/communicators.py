@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import lookup
+from tracecols.enhance.dataflow.grouping import lookup, ranges
 from tracecols.store import Store
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 SELF = -2
 """The root of an operation, as the root itself may record it; on an inter-communicator it does."""
@@ -57,7 +57,7 @@ class Communicators:
         self._n_processes = int(process.max(initial=0)) + 1
         owner = np.repeat(np.arange(self._n), np.diff(self._start))
         self._keys = owner * self._n_processes + self._members
-        self._ranks = np.arange(self._members.size) - np.repeat(self._start[:-1], np.diff(self._start))
+        self._ranks = ranges(0, np.diff(self._start))
         self.world = self._worlds(np.array(table.column("name").to_pylist(), object) == "MPI_COMM_WORLD")
 
     def _worlds(self, is_world: Mask) -> Ints:
@@ -71,7 +71,7 @@ class Communicators:
 
     @staticmethod
     def _flat(lists: list[list[int]], of: NDArray[np.int32]) -> tuple[Ints, Ints]:
-        start = np.concatenate([[0], np.cumsum([len(v) for v in lists])]).astype(np.int64)
+        start = offsets_of([len(v) for v in lists])
         return start, of[np.array([m for v in lists for m in v], np.int64)].astype(np.int64)
 
     def size_of(self, communicator: NDArray[np.int32]) -> Ints:

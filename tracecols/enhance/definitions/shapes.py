@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tracecols.distinct import distinct, starts_run
-from tracecols.vectors import Ints, Mask
+from tracecols.enhance.dataflow.grouping import ranges
+from tracecols.vectors import Ints, Mask, offsets_of
 
 N_DIMENSIONS = 4
 """Maximum number of dimensions of a grid; hypercubes may have more."""
@@ -360,7 +361,7 @@ def _same_dimension(n: int, a: Ints, b: Ints) -> Ints | None:
     if (degree * (degree - 1) // 2).sum() > MOST_PAIRS or most > 2 * max(N_DIMENSIONS, n.bit_length()):
         return None
     slots = np.full((n, most), -1)
-    slots[ends, np.arange(ends.size) - np.repeat(np.cumsum(degree) - degree, degree)] = np.arange(ends.size)
+    slots[ends, ranges(0, degree)] = np.arange(ends.size)
     pairs = [slots[:, list(pair)] for pair in combinations(range(most), 2)]
     arc = np.concatenate([pair[(pair >= 0).all(1)] for pair in pairs]) if pairs else np.zeros((0, 2), np.int64)
     swapped = others[arc[:, 0]] > others[arc[:, 1]]
@@ -434,7 +435,7 @@ def _parents(n: int, a: Ints, b: Ints) -> tuple[Ints, int]:
     ends, others = np.concatenate([a, b]), np.concatenate([b, a])
     order = np.argsort(ends, kind="stable")
     others = others[order]
-    start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).tolist()
+    start = offsets_of(np.bincount(ends, minlength=n)).tolist()
     degree, neighbours = np.diff(start), others.tolist()
     above, left = np.full(n, -1), n
     leaves = np.flatnonzero(degree == 1).tolist()

@@ -6,7 +6,7 @@ import numpy as np
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import combine, latest_before
+from tracecols.enhance.dataflow.grouping import combine, latest_before, ranges
 from tracecols.enhance.definitions.regions import COPY, WAIT
 from tracecols.enhance.devices.calls import BEFORE, Calls, DeviceCalls, nested
 from tracecols.enhance.devices.spans import NEVER, latest_end
@@ -109,10 +109,8 @@ def last_pending(
     for start in range(0, stream.size, size):
         n = n_streams[start : start + size]
         call = np.repeat(np.arange(start, start + n.size), n)
-        within = np.arange(call.size) - np.repeat(np.cumsum(n) - n, n)
-        candidate = np.where(
-            stream[call] >= 0, stream[call], streams[np.minimum(first[call] + within, streams.size - 1)]
-        )
+        of_process = np.minimum(ranges(first[start : start + size], n), streams.size - 1)
+        candidate = np.where(stream[call] >= 0, stream[call], streams[of_process])
         null = null_stream[call]
         waited = (null < 0) | is_blocking(d.facts, candidate, null)
         call, candidate = call[waited], candidate[waited]

@@ -30,7 +30,7 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
 from tracecols.schema.compound import SENDS as SENDS_TABLE
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
@@ -219,7 +219,7 @@ def outgoing_messages(
     if n > 1:
         # in the order of the partitions that receive them
         to = np.where(destination >= 0, division.of_process[destination], n).astype(np.min_scalar_type(n))
-        start = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=n)[:n])])
+        start = offsets_of(np.bincount(to, minlength=n)[:n])
         order = np.argsort(to, kind="stable")
         sends, destination = sends[order], destination[order]
     done = np.where(kind[sends] == K.MPI_ISEND, partner[sends], sends)
@@ -375,7 +375,7 @@ def match_messages(
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
-    return table, every, MatchResult(matched, np.append(0, np.cumsum(sizes)), spill)
+    return table, every, MatchResult(matched, offsets_of(sizes), spill)
 
 
 def _receives_of(

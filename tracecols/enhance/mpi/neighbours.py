@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.grouping import bounded
+from tracecols.enhance.dataflow.grouping import bounded, ranges
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.shapes import Graph, Shape, find_shape
 from tracecols.enhance.definitions.topologies import Topology
@@ -137,7 +137,7 @@ def _read(store: Store, locations: Ints, start: int, stop: int) -> tuple[Ints, d
         rows, n = store.read("p2p", int(locations[0]), columns, start, stop), np.array([stop - start])
     else:
         rows, n = store.read_together("p2p", locations, columns)
-    at = start + np.arange(int(n.sum())) - np.repeat(np.cumsum(n) - n, n)
+    at = ranges(start, n)
     # there are two events for each non-blocking receive, and as many for sends
     return np.repeat(locations, n), rows, at < 4 * N_FIRST
 

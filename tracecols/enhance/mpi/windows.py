@@ -38,7 +38,7 @@ from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDO
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 START, COMPLETE, POST, WAIT, TEST = range(5)
 _ROLES = {
@@ -365,7 +365,7 @@ class GroupMembers:
         kinds, members = groups.column("type").to_pylist(), groups.column("members").to_pylist()
         found = [m if kind in GROUPS_OF_LOCATIONS else [] for kind, m in zip(kinds, members, strict=True)]
         self.size = np.array([len(m) for m in found] + [0], np.int64)
-        self._start = np.concatenate([[0], np.cumsum(self.size[:-1])]).astype(np.int64)
+        self._start = offsets_of(self.size[:-1])
         self._process = pick(process, np.array([m for group in found for m in group], np.int64)).astype(np.int64)
 
     def each(self, group: Ints) -> tuple[Ints, Ints]:

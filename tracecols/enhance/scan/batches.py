@@ -27,7 +27,7 @@ from tracecols.enhance.scan.teams import IS_FORK
 from tracecols.kernels import arrays, stacks
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store.arrow import to_numpy
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import LargeArrays, blocks
 
 BATCH = 1 << 20
@@ -148,7 +148,7 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     paths = Columns(of_all[stacks.FILLED_PATHS], columns).copy()
     phases = [edges[: of_all[stacks.FILLED_PHASES]].copy() for edges in (buffers.begin, buffers.end)]
     first_path, first_call, first_event, first_phase = (
-        np.append(0, np.cumsum(n)) for n in (n_paths, n_calls, n_attributed, n_phases)
+        offsets_of(n) for n in (n_paths, n_calls, n_attributed, n_phases)
     )
     is_global, is_many = _global_calls(scans[0].regions, paths, calls, events, n_paths, n_calls, n_attributed)
     numbers = np.flatnonzero(is_global)
@@ -189,9 +189,9 @@ def _global_calls(
     kept, node = np.zeros(len(calls), bool), calls.node
     startup = (regions.is_init | regions.is_finalize | regions.is_file)[regions.of_entry[np.maximum(paths.entry, 0)]]
     if startup.any():
-        first_path, start = np.cumsum(n_paths) - n_paths, np.append(0, np.cumsum(n_calls))
+        first_path, start = np.cumsum(n_paths) - n_paths, offsets_of(n_calls)
         for here in blocks(len(calls)):
-            own = np.diff(np.clip(start, here.start, here.stop))
+            own = np.diff(start.clip(here.start, here.stop))
             kept[here] = startup[np.repeat(first_path, own) + node[here]]
     joins = np.flatnonzero(JOINS_ALL[events.kind])
     if joins.size:
@@ -293,7 +293,7 @@ def scan_batch(
     those before one that has to wait.
     """
     time, kind, region = columns["time"], columns["kind"], columns["region"]
-    bounds = np.append(0, np.cumsum(sizes))
+    bounds = offsets_of(sizes)
     rows = [slice(*of_location) for of_location in pairwise(bounds.tolist())]
     states = _begin(scans, time, bounds)
     sides, side_bounds, tasks = _sides(scans, [time[here] for here in rows])

@@ -22,7 +22,7 @@ from tracecols.enhance.scan.periods import Divider, divide_intervals
 from tracecols.errors import AnalysisError
 from tracecols.kernels import stacks, trees
 from tracecols.kernels.periods import Labels, number_labels
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 
 TABLE_SIZE = 16
 """Call paths in phases are looked up in a table if it has at most this many entries per call path; 8 B each."""
@@ -64,7 +64,7 @@ class CallPaths:
         """Return the begin of each location in the result, and the `numbers` of some locations, one location after the
         other; (n_locations + 1,), (n,) int64."""
         numbers = [self.numbers[i] for i in locations.tolist()]
-        start = np.append(0, np.cumsum([of.size for of in numbers], dtype=np.int64))
+        start = offsets_of([of.size for of in numbers])
         return start, np.concatenate([*numbers, np.zeros(0, np.int64)])
 
     @property
@@ -266,7 +266,7 @@ def merge_call_paths(
     """
     counts = np.array([len(s.paths) for s in scans], np.int64)
     paths = merged(s.paths for s in scans)
-    start = np.concatenate([[0], np.cumsum(counts)])
+    start = offsets_of(counts)
     n = int(start[-1])
     local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
     entry, time = joined_column(paths, "entry", np.int32), order_of.time(row, time)

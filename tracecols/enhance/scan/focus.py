@@ -15,7 +15,7 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.periods import after_last
 from tracecols.kernels.actions import ON_OFF, POP, PUSH, action_table
 from tracecols.store import Store
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -83,7 +83,7 @@ def _search(store: Store, regions: Regions, members: Ints) -> Iterator[tuple[int
     for group in _groups(members[n_events <= SMALL], store.n_events):
         columns, counts = store.read_together("events", group, COLUMNS)
         for end, find in enumerate(finds):
-            of, time = find(columns, np.append(0, np.cumsum(counts)))
+            of, time = find(columns, offsets_of(counts))
             yield end, group[of], time
     for location, n in zip(members[n_events > SMALL].tolist(), n_events[n_events > SMALL].tolist(), strict=True):
         for end, find in enumerate(finds):

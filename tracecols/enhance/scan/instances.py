@@ -32,7 +32,7 @@ from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FLUSH, PUSH
 from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 WALKED = 1 << 17
 """Events per step of `walk_stacks`: its output stays in the cache, and 0.2 ms of Python per step are 3 ns per event."""
@@ -72,7 +72,7 @@ class CallInstances:
         column = partial(joined_column, sources)
         counts = np.zeros(len(scans), np.int64)
         counts[members] = [len(rows) for rows in slices]
-        self.start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.start = offsets_of(counts)
         # rows before the window of each location are not included
         self._first, first_begin = np.zeros((2, len(scans)), np.int64)
         self._first[members] = [scans[i].first_call for i in chosen]
@@ -86,7 +86,7 @@ class CallInstances:
 
         # numbers in the merged tree of the call paths of locations, and numbers of their team begins among all
         own = joined([numbers[i] for i in chosen]) if chosen else np.zeros(0, np.int64)
-        first_node = np.cumsum([0, *(numbers[i].size for i in chosen)])[:-1]
+        first_node = offsets_of([numbers[i].size for i in chosen])[:-1]
         self.call_path: NDArray[Any] = np.empty(self.location.size, np.int64)
         self.begin = np.empty(self.location.size, np.int64)
         kernels.number_calls(
@@ -323,7 +323,7 @@ def walk_stacks(
                         run[0].state[[stacks.N_CALLS, stacks.N_ATTRIBUTED]] = 0
                     yield WalkedEvents(
                         np.array([scan.location for scan in run]),
-                        np.append(0, np.cumsum(sizes)),
+                        offsets_of(sizes),
                         row,
                         is_end,
                         time,

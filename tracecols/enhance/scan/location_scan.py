@@ -25,12 +25,12 @@ from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, ForkSpans, TeamBegins, TeamEvents, Teams
 from tracecols.errors import StoreError
-from tracecols.kernels import actions, arrays, stacks
+from tracecols.kernels import actions, arrays, pools, stacks
 from tracecols.kernels.actions import action_table
 from tracecols.kernels.gaps import Gaps
 from tracecols.schema import EventKind
 from tracecols.store import Store
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import LargeArrays
 
 FOREIGN = -2
@@ -115,7 +115,7 @@ def flush_stops_of(store: Store, locations: Ints) -> list[Ints]:
     each."""
     control, counts = store.read_together("control", locations, ["kind", "stop_time"])
     is_flush = control["kind"] == EventKind.BUFFER_FLUSH
-    before = np.append(0, np.cumsum(is_flush))[np.append(0, np.cumsum(counts))]
+    before = offsets_of(is_flush)[offsets_of(counts)]
     stop_time = control["stop_time"][is_flush]
     return [stop_time[a:b] if a < b else NOTHING for a, b in pairwise(before.tolist())]
 
@@ -173,7 +173,7 @@ class ScanBuffers:
     def make(cls, large: LargeArrays | None = None) -> ScanBuffers:
         """Create small buffers; those that grow with a location are allocated by `large`, by default in memory."""
         found = cls(
-            arrays.linked(stacks.Frames, 64),
+            pools.linked(stacks.Frames, 64),
             arrays.zeros(stacks.CallPaths, 256),
             np.zeros(512, np.int32),
             arrays.zeros(stacks.CallInstances, 1 << 12),
@@ -187,7 +187,7 @@ class ScanBuffers:
         """Double the buffers that are full, for the location with this state."""
         n_paths, n_calls, n_attributed, n_phases = self.filled[: stacks.FREE_FRAME].tolist()
         if state[stacks.FREE] == -1:
-            self.frames, state[stacks.FREE] = arrays.more_linked(self.frames)
+            self.frames, state[stacks.FREE] = pools.more_linked(self.frames)
             self.chain = np.zeros(2 * (self.frames.below.size + CHAIN), np.int64)
         if n_phases + state[stacks.N_PHASES] >= self.begin.size:
             self.begin, self.end = (np.concatenate([a, np.zeros_like(a)]) for a in (self.begin, self.end))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.errors import AnalysisError
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 MAX_TEXT = 1 << 30
 """Maximum total bytes of the names of call paths: a recursion 10,000 levels deep takes 10,000 times the bytes of its
@@ -30,7 +30,7 @@ def with_descendants(heads: Mask, end: NDArray[np.integer]) -> Mask:
 def count_descendants(mask: Mask, end: NDArray[np.integer]) -> Ints:
     """Count the selected call paths in the subtree of each call path, itself included. The subtree of a call path is
     [call path, end)."""
-    before = np.append(0, np.cumsum(mask, dtype=np.int64))
+    before = offsets_of(mask)
     return before[end] - before[:-1]
 
 

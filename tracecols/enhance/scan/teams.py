@@ -18,7 +18,7 @@ from tracecols.kernels.groups import MAX, reduce_groups
 from tracecols.once import once
 from tracecols.schema import EventKind
 from tracecols.store import Store
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import BLOCK, LargeArrays, blocks
 
 FORKS, JOINS = kinds_that(FORK), kinds_that(JOIN)
@@ -83,7 +83,7 @@ class TeamEvents:
     """
 
     def __init__(self, of_all: ThreadEvents, counts: Ints) -> None:
-        self.all, self.start = of_all, np.append(0, np.cumsum(counts))
+        self.all, self.start = of_all, offsets_of(counts)
         self.forks: dict[int, ForkSpans] = {}
 
     def at(self, location: int) -> ThreadEvents:
@@ -165,7 +165,7 @@ class Teams:
         is_chosen = np.zeros(n_locations, bool)
         is_chosen[chosen] = True
         n_begins[~is_chosen] = 0
-        self.begin_start = np.append(0, np.cumsum(n_begins))
+        self.begin_start = offsets_of(n_begins)
         begins, of_process = self._list(locations, chosen[n_begins[chosen] > 0])
         self.location, team, self.instance, _, self.is_master = begins
         # how often each team runs: one more than the most begins of one of its threads before its last

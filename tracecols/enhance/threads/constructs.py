@@ -21,6 +21,7 @@ from tracecols.enhance.scan.scan import GROUP
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import teams as kernels
 from tracecols.schema.compound import CONSTRUCT_MEMBERS, CONSTRUCTS, TEAMS
+from tracecols.vectors import offsets_of
 
 
 @step(WITHIN, "teams")
@@ -44,7 +45,7 @@ def match_teams(facts: Facts, scans: Sequence[LocationScan], team_instances: Tea
         fork_row[of], join_row[of] = spans.fork_row[fork], spans.join_row[fork]
         fork_time[of], join_time[of] = spans.fork_time[fork], spans.join_time[fork]
         numbers = [facts.call_paths.numbers[i] for i in locations.tolist()]
-        first_node, number = np.cumsum([0, *(n.size for n in numbers)])[k], joined(numbers).astype(np.int32)
+        first_node, number = offsets_of([n.size for n in numbers])[k], joined(numbers).astype(np.int32)
         for into, node in ((call_path, spans.node[fork]), (join_call_path, spans.join_node[fork])):
             into[of] = pick(number, np.where(node >= 0, first_node + node, -1))
     return CompoundTable(
