@@ -73,5 +73,5 @@ LOCAL = _definition_tables(LOCAL_RECORDS)
 MARKERS = _definition_tables(MARKER_RECORDS)
 
 
-_KNOWN = {int(k.number) for k in KINDS}
+_KNOWN = {int(k) for k in KINDS}
 SIDE_COLUMNS = side_columns({EventKind(r.code): [f.name for f in r.fields] for r in EVENT_RECORDS if r.code in _KNOWN})

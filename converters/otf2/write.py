@@ -60,11 +60,11 @@ def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     family = np.full(256, encode.NO_FAMILY, np.uint8)
     column = np.zeros((256, 6), np.int64)
     for kind in KINDS:
-        if kind.family in _FAMILIES and kind.number in _RECORD:
-            family[kind.number] = _FAMILIES[kind.family]
+        if kind.family in _FAMILIES and kind in _RECORD:
+            family[kind] = _FAMILIES[kind.family]
             names = [name for name, _ in tables.SIDE_COLUMNS[kind.family][2]]
-            for f, field in enumerate(_RECORD[kind.number].fields):
-                column[kind.number, f] = 1 + names.index(field.name)
+            for f, field in enumerate(_RECORD[kind].fields):
+                column[kind, f] = 1 + names.index(field.name)
     family[EventKind.METRIC] = encode.METRIC_FAMILY
     return family, column
 

@@ -35,7 +35,7 @@ _INT64 = np.iinfo(np.int64)
 
 def _kinds_of(family: str) -> NDArray[np.bool_]:
     mask = np.zeros(256, bool)
-    mask[[int(k.number) for k in KINDS if k.family == family]] = True
+    mask[[int(k) for k in KINDS if k.family == family]] = True
     return mask
 
 
