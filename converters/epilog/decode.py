@@ -27,27 +27,9 @@ from tracecols.schema.kinds import EventKind
 
 # state of the walk: its position, its results, and what it remembers of earlier records
 (
-    AT,
-    N_RECORDS,
-    N_LOST,
-    N_TIED,
-    FAULT,
-    DETAIL,
-    FIRST,
-    LAST,
-    SCALE,
-    COINCIDENT,
-    DISORDER,
-    HEAD,
-    BEFORE,
-    OWN_BEFORE,
-    LOCATION_BEFORE,
-    TICK_BEFORE,
-    GROUP,
-    GROUP_SIZE,
-    IS_DISPUTED,
-    WALK_STATE,
-) = range(20)
+    AT, N_RECORDS, N_LOST, N_TIED, FAULT, DETAIL, FIRST, LAST, SCALE, COINCIDENT, DISORDER, HEAD, BEFORE, OWN_BEFORE,
+    LOCATION_BEFORE, TICK_BEFORE, GROUP, GROUP_SIZE, IS_DISPUTED, WALK_STATE,
+) = range(20)  # fmt: skip
 
 # status of a walk or a decoding
 (END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL) = range(9)

@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 (
-    AT,
-    N_SLICES,
-    N_DETAILS,
-    N_NAMES,
-    N_BYTES,
-    N_CATEGORIES,
-    N_CATEGORY_BYTES,
-    N_SLOTS,
-    N_NEGATIVE,
-    N_UNTIMED,
+    AT, N_SLICES, N_DETAILS, N_NAMES, N_BYTES, N_CATEGORIES, N_CATEGORY_BYTES, N_SLOTS, N_NEGATIVE, N_UNTIMED,
     SCAN_STATE,
-) = range(11)
+) = range(11)  # fmt: skip
 """State of a scan."""
 
 (END, INCOMPLETE, BUFFERS_FULL, NAMES_FULL, SLOTS_FULL, BAD_EVENT, BAD_TIME, TOO_LARGE) = range(8)

@@ -26,38 +26,15 @@ PADDING = 64
 
 # state that the decoding of a location carries from call to call
 (
-    POSITION,
-    EVENTS,
-    SIDES,
-    EXTRAS,
-    ATTRIBUTES,
-    BASE,
-    CHUNK_EVENTS,
-    RAW_TIME,
-    TIME,
-    INTERVAL,
-    FAULT,
-    FAULT_DETAIL,
-    FLUSH,
-    N_STATE,
-) = range(14)
+    POSITION, EVENTS, SIDES, EXTRAS, ATTRIBUTES, BASE, CHUNK_EVENTS, RAW_TIME, TIME, INTERVAL, FAULT, FAULT_DETAIL,
+    FLUSH, N_STATE,
+) = range(14)  # fmt: skip
 
 # status of a call
 (
-    END_OF_CHUNK,
-    END_OF_FILE,
-    BUFFERS_FULL,
-    RUNS_OUT,
-    BAD_LENGTH,
-    BAD_INTEGER,
-    BAD_TIME,
-    BAD_RECORD,
-    UNKNOWN_ID,
-    NO_TIME,
-    NO_EVENT,
-    BAD_METRIC,
-    GOES_ON,
-) = range(13)
+    END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, RUNS_OUT, BAD_LENGTH, BAD_INTEGER, BAD_TIME, BAD_RECORD, UNKNOWN_ID,
+    NO_TIME, NO_EVENT, BAD_METRIC, GOES_ON,
+) = range(13)  # fmt: skip
 
 # types of fields
 U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
