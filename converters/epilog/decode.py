@@ -47,16 +47,7 @@ LAST_DEFINITION, FIRST_EVENT = 59, 100
 
 # event kinds that records become
 (
-    METRIC,
-    ENTER_KIND,
-    EXIT_KIND,
-    SEND,
-    ISEND,
-    RECV,
-    IRECV,
-    COLLECTIVE_END,
-    RMA_COLLECTIVE_END,
-    ON_OFF,
+    METRIC, ENTER_KIND, EXIT_KIND, SEND, ISEND, RECV, IRECV, COLLECTIVE_END, RMA_COLLECTIVE_END, ON_OFF,
 ) = (
     int(kind)
     for kind in (

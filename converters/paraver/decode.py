@@ -39,23 +39,8 @@ OF_USER = -2
 """Marks functions of the program, in place of the number of a parallel function."""
 
 (
-    ENTER,
-    EXIT,
-    METRIC,
-    MPI_SEND,
-    MPI_ISEND,
-    MPI_RECV,
-    MPI_IRECV,
-    MPI_IRECV_REQUEST,
-    COLLECTIVE_BEGIN,
-    COLLECTIVE_END,
-    FORK,
-    JOIN,
-    TEAM_BEGIN,
-    TEAM_END,
-    ACQUIRE,
-    RELEASE,
-    BUFFER_FLUSH,
+    ENTER, EXIT, METRIC, MPI_SEND, MPI_ISEND, MPI_RECV, MPI_IRECV, MPI_IRECV_REQUEST, COLLECTIVE_BEGIN, COLLECTIVE_END,
+    FORK, JOIN, TEAM_BEGIN, TEAM_END, ACQUIRE, RELEASE, BUFFER_FLUSH,
 ) = (
     int(kind)
     for kind in (
