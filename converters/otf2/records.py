@@ -3,13 +3,16 @@
 A field is written ``type:name@map``. Types: ``u8`` raw byte, ``c32`` ``c64`` compressed integer, ``s64`` compressed
 signed, ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` lists whose
 length is the previous field, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. Fields after
-``?`` are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`).
+``?`` are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`); of definitions in
+`STORED` also SYSTEM_TREE_NODE, or the enumeration of `tracecols.schema.enums`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import NamedTuple
+
+from tracecols.schema import enums
 
 MAPS = (
     "STRING", "ATTRIBUTE", "LOCATION", "REGION", "GROUP", "METRIC", "COMM", "PARAMETER", "RMA_WIN", "SCL",
@@ -32,6 +35,11 @@ class Field(NamedTuple):
     name: str
     map: str = ""
     optional: bool = False
+
+    @property
+    def enumeration(self) -> tuple[str, ...] | dict[int, str] | None:
+        """The names of numbers of an enumeration; None for other fields."""
+        return getattr(enums, self.map, None)
 
 
 class Record(NamedTuple):
@@ -158,8 +166,12 @@ DEFINITION_RECORDS = _records(
     (7, "ParadigmProperty", "u8:paradigm u8:property value:value"),
     (8, "IoParadigm", "u8:self c32:identification c32:name u8:io_paradigm_class c32:io_paradigm_flags"),
     (10, "String", "c32:self str:string"),
-    (11, "Attribute", "c32:self c32:name u8:type ? c32:description"),
-    (12, "SystemTreeNode", "c32:self c32:name c32:class_name c32:parent"),
+    (11, "Attribute", "c32:self@ATTRIBUTE c32:name@STRING u8:type@VALUE_TYPES ? c32:description@STRING"),
+    (
+        12,
+        "SystemTreeNode",
+        "c32:self@SYSTEM_TREE_NODE c32:name@STRING c32:class_name@STRING c32:parent@SYSTEM_TREE_NODE",
+    ),
     (
         13,
         "LocationGroup",
@@ -188,8 +200,8 @@ DEFINITION_RECORDS = _records(
     (20, "MetricClass", "c32:self u8:number_of_metrics c32*:metric_members u8:metric_occurrence ? u8:recorder_kind"),
     (21, "MetricInstance", "c32:self c32:metric_class c64:recorder u8:metric_scope c64:scope"),
     (22, "Comm", "c32:self c32:name c32:group c32:parent ? c32:flags"),
-    (23, "Parameter", "c32:self c32:name u8:parameter_type"),
-    (24, "RmaWin", "c32:self c32:name c32:comm ? c32:flags"),
+    (23, "Parameter", "c32:self@PARAMETER c32:name@STRING u8:parameter_type@PARAMETER_TYPES"),
+    (24, "RmaWin", "c32:self@RMA_WIN c32:name@STRING c32:comm@COMM ? c32:flags"),
     (25, "MetricClassRecorder", "c32:metric c64:recorder"),
     (26, "SystemTreeNodeProperty", "c32:of c32:name c32:string_value ? value:value"),
     (27, "SystemTreeNodeDomain", "c32:of u8:domain"),
@@ -198,18 +210,47 @@ DEFINITION_RECORDS = _records(
     (30, "CartDimension", "c32:self c32:name c32:size u8:cart_periodicity"),
     (31, "CartTopology", "c32:self c32:name c32:communicator u8:number_of_dimensions c32*:cart_dimensions"),
     (32, "CartCoordinate", "c32:cart_topology c32:rank u8:number_of_dimensions c32*:coordinates"),
-    (33, "SourceCodeLocation", "c32:self c32:file c32:line_number"),
-    (34, "CallingContext", "c32:self c32:region c32:source_code_location c32:parent"),
+    (33, "SourceCodeLocation", "c32:self@SCL c32:file@STRING c32:line_number"),
+    (
+        34,
+        "CallingContext",
+        "c32:self@CALLING_CONTEXT c32:region@REGION c32:source_code_location@SCL c32:parent@CALLING_CONTEXT",
+    ),
     (35, "CallingContextProperty", "c32:of c32:name value:value"),
-    (36, "InterruptGenerator", "c32:self c32:name u8:mode u8:base s64:exponent c64:period"),
+    (
+        36,
+        "InterruptGenerator",
+        "c32:self@INTERRUPT_GENERATOR c32:name@STRING u8:mode@INTERRUPT_MODES u8:base s64:exponent c64:period",
+    ),
     (37, "IoFileProperty", "c32:of c32:name value:value"),
     (38, "IoRegularFile", "c32:self c32:name c32:scope"),
     (39, "IoDirectory", "c32:self c32:name c32:scope"),
-    (40, "IoHandle", "c32:self c32:name c32:file u8:io_paradigm c32:io_handle_flags c32:comm c32:parent"),
+    (
+        40,
+        "IoHandle",
+        "c32:self@IO_HANDLE c32:name@STRING c32:file@IO_FILE u8:io_paradigm c32:io_handle_flags c32:comm@COMM "
+        "c32:parent@IO_HANDLE",
+    ),
     (41, "IoPreCreatedHandleState", "c32:io_handle u8:mode c32:status_flags"),
     (42, "CallpathParameter", "c32:callpath c32:parameter value:value"),
     (43, "InterComm", "c32:self c32:name c32:group_a c32:group_b c32:common_communicator c32:flags"),
 )
+
+DEFINED = {record.name: record for record in DEFINITION_RECORDS}
+"""Records of definitions by name."""
+
+STORED = {
+    "system_tree_nodes": ("SystemTreeNode", ("name", "class_name", "parent")),
+    "attribute_definitions": ("Attribute", ("name", "type", "description")),
+    "parameter_definitions": ("Parameter", ("name", "type")),
+    "windows": ("RmaWin", ("name", "communicator", "flags")),
+    "source_code_locations": ("SourceCodeLocation", ("file", "line")),
+    "calling_contexts": ("CallingContext", ("region", "source_code_location", "parent")),
+    "interrupt_generators": ("InterruptGenerator", ("name", "mode", "base", "exponent", "period")),
+    "io_handles": ("IoHandle", ("name", "file", "paradigm", "flags", "communicator", "parent")),
+}
+"""Definition tables of the store whose rows are the records of one type: its name, and the columns that its fields
+after the identifier fill, in order. Tables that others refer to come first."""
 
 MARKER_RECORDS = _records(
     (5, "DefMarker", "c32:self str:marker_group str:marker_category u8:severity"),

@@ -27,7 +27,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-class DefinitionTables(NamedTuple):
+class DefinitionFields(NamedTuple):
     """Arguments of `decode_definitions` that describe record types."""
 
     n_fields: NDArray[np.uint8]
@@ -53,7 +53,7 @@ def _event_tables() -> decode.EventTables:
     return decode.EventTables(has_length, n_fields, field_type, field_map, value_map)
 
 
-def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
+def _definition_tables(records: tuple[Record, ...]) -> DefinitionFields:
     n_fields = np.full(256, 255, np.uint8)
     field_type = np.zeros((256, 12), np.uint8)
     optional_from = np.full(256, 255, np.uint8)
@@ -64,7 +64,7 @@ def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
         optional = [i for i, field in enumerate(record.fields) if field.optional]
         if optional:
             optional_from[record.code] = optional[0]
-    return DefinitionTables(n_fields, field_type, optional_from)
+    return DefinitionFields(n_fields, field_type, optional_from)
 
 
 EVENTS = _event_tables()

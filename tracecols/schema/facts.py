@@ -1,5 +1,5 @@
-"""Facts that describe a severity cube: JSON in the manifest of a .severity folder and in an attribute of .cubex and
-.cube."""
+"""Facts that describe a severity cube, JSON in the manifest of a .severity folder and in an attribute of .cubex and
+.cube; and those in the manifest of a store."""
 
 from __future__ import annotations
 
@@ -294,3 +294,26 @@ MANIFEST_FACTS = _object(
     ),
 )
 """Contents of the manifest of a .severity folder besides its format, version and checksum."""
+
+STORE_FACTS = (
+    _object(
+        "clock",
+        "",
+        *(_integer(name, required=True) for name in ("origin", "length", "realtime")),
+        _integer("resolution", required=True, low=1),
+    ),
+    _object("source", "", _text("path", required=True), _text("format", required=True)),
+    _list(
+        "lost",
+        each=_object(
+            "a loss",
+            "",
+            *(_integer(name, required=True) for name in ("location", "n_events")),
+            _text("reason", required=True),
+        ),
+    ),
+    *(_object(name, each=_integer("a count", low=0)) for name in ("not_understood", "events_by_kind")),
+    *(_integer(name, low=0) for name in ("n_events", "n_locations", "n_attributes")),
+    *(_integer(name) for name in ("first_time", "last_time")),
+)
+"""Entries of the manifest of a store that readers rely on; `tables` and versions are read by themselves."""
