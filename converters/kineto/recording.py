@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -19,7 +19,7 @@ from tracecols.converters.kineto.files import Text, parsed, read_values
 from tracecols.converters.nccl import find_operation
 from tracecols.converters.temporary import scratch, temporary_file, write
 from tracecols.errors import SourceError
-from tracecols.kernels.arrays import empty
+from tracecols.kernels.arrays import doubled, empty
 from tracecols.vectors import Ints
 
 ROWS, DETAILS = 1 << 17, 1 << 14
@@ -103,32 +103,20 @@ class Place:
     stream."""
 
 
-@dataclass
 class _Tables:
     """Growing tables of texts, threads and streams."""
 
-    names: scan.Names = field(default_factory=lambda: _new_names(1 << 12, 1 << 18))
-    categories: scan.Names = field(default_factory=lambda: _new_names(scan.MOST_CATEGORIES, 1 << 16))
-    slots: scan.Slots = field(default_factory=lambda: _new_slots(1 << 8))
+    def __init__(self) -> None:
+        self.names = _new_names(1 << 12, 1 << 18)
+        self.categories = _new_names(scan.MOST_CATEGORIES, 1 << 16)
+        self.slots = empty(scan.Slots, 1 << 8)._replace(slots=np.full(1 << 10, -1, np.int64))
 
 
 def _new_names(n: int, n_bytes: int) -> scan.Names:
-    start = np.zeros(n + 1, np.int64)
-    return scan.Names(
-        np.full(4 * n, -1, np.int64), start, np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.zeros(n_bytes, np.uint8)
+    found = empty(scan.Names, n)
+    return found._replace(
+        slots=np.full(4 * n, -1, np.int64), start=np.zeros(n + 1, np.int64), text=np.zeros(n_bytes, np.uint8)
     )
-
-
-def _new_slots(n: int) -> scan.Slots:
-    return scan.Slots(np.full(4 * n, -1, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int64), np.zeros(n, np.int64))
-
-
-def _copy(old: scan.Names | scan.Slots, new: scan.Names | scan.Slots) -> None:
-    """Copy the contents of a table to a larger one, except the hash slots."""
-    for name in old._fields:
-        if name != "slots":
-            small, large = getattr(old, name), getattr(new, name)
-            large[: small.size] = small
 
 
 class Recording:
@@ -246,27 +234,21 @@ class Recording:
             if why in WHAT_IS_WRONG:
                 raise text.wrong(WHAT_IS_WRONG[why])
             if why == scan.NAMES_FULL:
-                self._more_names(text)
+                self._more_names()
             elif why == scan.SLOTS_FULL:
                 self._more_slots(text)
             elif why == scan.INCOMPLETE and not text.more():
                 raise text.cut()
 
-    def _more_names(self, text: Text) -> None:
-        old = self._tables.names
-        new = _new_names(2 * old.what.size, 2 * old.text.size + text.size)
-        _copy(old, new)
-        scan.rehash(new, int(self._state[scan.N_NAMES]))
-        self._tables.names = new
+    def _more_names(self) -> None:
+        self._tables.names = doubled(self._tables.names)
+        scan.rehash(self._tables.names, int(self._state[scan.N_NAMES]))
 
     def _more_slots(self, text: Text) -> None:
-        old = self._tables.slots
-        if old.pid.size >= MOST_LOCATIONS:
+        if self._tables.slots.pid.size >= MOST_LOCATIONS:
             raise text.wrong(f"there are more than {MOST_LOCATIONS:,} threads and streams, with that of the event")
-        new = _new_slots(2 * old.pid.size)
-        _copy(old, new)
-        scan.rehash_slots(new, int(self._state[scan.N_SLOTS]))
-        self._tables.slots = new
+        self._tables.slots = doubled(self._tables.slots)
+        scan.rehash_slots(self._tables.slots, int(self._state[scan.N_SLOTS]))
 
     def _keep(self, text: Text, slices: scan.Slices, details: scan.Details, file: BinaryIO) -> None:
         """Store the contents of the buffers, and empty them."""

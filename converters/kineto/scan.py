@@ -432,7 +432,7 @@ def find_name(data, start, end, what, names, n_names, n_bytes):
             if i == length:
                 return k
         at = (at + 1) & (size - 1)
-    if 2 * (n_names + 1) > size or n_names + 1 >= names.start.size or n_bytes + length > names.text.size:
+    if 2 * (n_names + 1) > size or n_names >= names.what.size or n_bytes + length > names.text.size:
         return np.int64(-2)
     for i in range(length):
         names.text[n_bytes + i] = data[start + i]
