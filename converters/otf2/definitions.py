@@ -47,7 +47,7 @@ _METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 
 
 def split_records(
-    file: Chunks, table: tables.DefinitionFields
+    file: Chunks, table: decode.DefinitionFields
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], bytes]]:
     """Decode a whole definition file, chunk by chunk.
 
@@ -62,17 +62,8 @@ def split_records(
         while True:
             values = np.empty(room, np.int64)
             records = np.empty((room // 4, 3), np.int64)
-            ends, n_records, n_values, stop = decode.decode_definitions(
-                file.buffer,
-                at,
-                file.n,
-                file.big,
-                table.n_fields,
-                table.field_type,
-                table.optional_from,
-                values,
-                records,
-            )
+            chunk = decode.Chunk(file.buffer, file.n, file.big)
+            ends, n_records, n_values, stop = decode.decode_definitions(chunk, at, table, values, records)
             if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE, decode.BUFFERS_FULL):
                 raise file.error(int(stop), explain(ends, 0, MAPS))
             if ends == decode.BUFFERS_FULL and n_records == 0:
@@ -98,7 +89,7 @@ def _value_width(record: Record) -> int:
 
 
 def read_records(
-    path: Path, chunk_size: int, of: tuple[tables.DefinitionFields, dict[int, Record]] = GLOBAL_FILE
+    path: Path, chunk_size: int, of: tuple[decode.DefinitionFields, dict[int, Record]] = GLOBAL_FILE
 ) -> tuple[dict[str, dict[str, list[Any]]], int]:
     """Read the raw records of a definition file (`GLOBAL_FILE` or `MARKER_FILE`): for each record type a list per
     field; also return the number of records."""
