@@ -38,6 +38,11 @@ class Sides(NamedTuple):
     in `extra`."""
 
 
+def empty_sides(n: int) -> Sides:
+    """Make uninitialised buffers of n events with values."""
+    return Sides(np.empty(n, np.int64), np.empty(n, np.uint8), np.empty((n, N_VALUES), np.int64))
+
+
 class PerThread(threading.local, Generic[T]):
     """A value of each thread, made when the thread first asks for it, and reused from location to location."""
 

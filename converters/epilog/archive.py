@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report, has_file
-from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
+from tracecols.converters.buffers import Events, PerThread, empty_sides
 from tracecols.converters.definition_tables import rows_by_number
 from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container
@@ -250,7 +250,7 @@ def _empty_buffers() -> decode.Buffers:
     """Make the buffers of one thread; pages that are never touched cost nothing."""
     return decode.Buffers(
         events=empty(Events, ROWS),
-        sides=Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64)),
+        sides=empty_sides(ROWS),
         extra=np.empty(4 * ROWS, np.int64),
         sites=empty(decode.Sites, ROWS),
         attributes=empty(decode.Attributes, ROWS),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES
+from tracecols.converters.buffers import N_VALUES, Events, Sides
 from tracecols.converters.otf2.records import MAPS
 from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.kernels.ordered import place_of
@@ -146,6 +146,28 @@ class Attributes(NamedTuple):
     """(capacity,)"""
     value: NDArray[np.int64]
     """(capacity,): a number, the bits of a number, or a row."""
+
+
+class Meanings(NamedTuple):
+    """Tables that interpret the records of one location."""
+
+    table: EventTables
+    ids: Identifiers
+    metrics: MetricValues
+    clock: Clock
+
+
+class Buffers(NamedTuple):
+    """Output buffers, reused from location to location."""
+
+    events: Events
+    """One entry per event."""
+    sides: Sides
+    """One entry per event with attributes."""
+    extra: NDArray[np.int64]
+    """(capacity,): metric values and program arguments."""
+    attributes: Attributes
+    """One entry per attribute of an attribute list."""
 
 
 # -- numbers, identifiers, times ---------------------------------------------------------------------------------------
@@ -576,21 +598,15 @@ def leave_attributes(ends, event, code, attributes, state):
 
 
 @kernel
-def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra, attributes, unknown):
+def decode_events(chunk, state, meanings, filled, unknown):
     """Decode the records of one chunk of an event file.
 
     Parameters
     ----------
     state : (N_STATE,) int64
         Carried from call to call; `state[POSITION]` is where to continue.
-    events : buffers.Events
-        Filled: one entry per event.
-    sides : buffers.Sides
-        Filled: one entry per event with attributes.
-    extra : (capacity,) int64
-        Filled: metric values and program arguments.
-    attributes : Attributes
-        Filled: one entry per attribute of an attribute list.
+    meanings : Meanings
+    filled : Buffers
     unknown : (256,) int64
         Number of records of unknown types, by type.
 
@@ -606,6 +622,8 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     the time of the event, and then the event. So a following ENTER or LEAVE of the same time, with its METRICs, is put
     before the flush.
     """
+    table, ids, metrics, clock = meanings
+    events, sides, extra, attributes = filled
     q = state[POSITION]
     n_events = state[EVENTS]
     base = state[BASE]

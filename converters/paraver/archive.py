@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
-from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
+from tracecols.converters.buffers import Events, PerThread, empty_sides
 from tracecols.converters.paraver import decode, definitions, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
 from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
@@ -71,7 +71,7 @@ class Buffers:
     def resize(self, rows: int) -> None:
         """Allocate buffers for `rows` events."""
         self.events = empty(Events, rows)
-        self.sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
+        self.sides = empty_sides(rows)
         self.extra = np.empty(8 * rows, np.int64)
 
 
