@@ -40,17 +40,14 @@ def trace(tmp_path_factory):
 def _scan(path):
     header, names = files.read_header(path), files.read_names(path)
     table = index.type_table(names.labels)
-    threads = scan.Threads(np.cumsum([0, *(n for n, _ in header.threads)]))
-    whole = index.Index.__new__(index.Index)
-    whole.n_locations = int(threads.first[-1])
-    whole._local = type("Local", (), {})()
+    first = np.cumsum([0, *(n for n, _ in header.threads)])
+    results = index.empty_results(files.BLOCK + files.LONGEST_LINE, int(first[-1]))
 
     def run():
         for block in files.Lines(path).blocks():
-            space = whole._workspace(block.data.size)
             state = np.zeros(scan.SCAN_STATE, np.int64)
             state[scan.AT] = header.size if not block.at else 0
-            assert scan.scan_lines(block.data, threads, table, space.cache, state, space.found) == scan.END
+            assert scan.scan_lines(block.data, first, table, state, results) == scan.END
 
     return run
 

@@ -166,8 +166,8 @@ CALLER_BASE, OPENCL_ON_STREAM = 70000000, 64100000
 BURSTS, OUTSIDE = 2, "outside of bursts"
 """Value of MODE: only computation that takes long is recorded, as states; and the region of the time between."""
 
-RUNNING, NOT_CREATED = 1, 2
-"""States whose meaning does not depend on events."""
+NOT_CREATED = 2
+"""State before a thread begins; the others say what it does."""
 
 NO_FUNCTION = ("End", "Unresolved", "_NOT_Found")
 """Values of callers that name no function."""
