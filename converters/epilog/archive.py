@@ -157,10 +157,7 @@ class EventFile:
 
     Parameters
     ----------
-    location_of : (any,) int32
-        Row by location identifier, -1 undefined.
-    default_location : int
-        Row for records without location, -1 none.
+    locations : decode.LocationRows
     scales : sequence of float
         Ticks per second to try; the first that represents all times exactly is chosen.
 
@@ -178,8 +175,7 @@ class EventFile:
         self,
         container: Container,
         at: int,
-        location_of: NDArray[np.int32],
-        default_location: int,
+        locations: decode.LocationRows,
         n_locations: int,
         first_place: int,
         n_counters: int,
@@ -188,8 +184,7 @@ class EventFile:
         self.container, self.at = container, at
         self.bytes = decode.File(container.data, container.big)
         self.table = TABLES.with_counters(n_counters)
-        self._locations = decode.LocationRows(location_of, default_location)
-        self._first_place = first_place
+        self._locations, self._first_place = locations, first_place
         self.n_records, self.n_rows, self.n_lost, latest = (np.zeros(n_locations, np.int64) for _ in range(4))
         self._fault_at = np.full(n_locations, -1, np.int64)
         self.unknown = np.zeros(256, np.int64)
@@ -323,7 +318,8 @@ class Archive:
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
         # records of a serial program may lack the location
         only = 0 if n == 1 else -1
-        file = EventFile(container, d.events_at, location_of, only, n, 0, self._n_counters, exact)
+        locations = decode.LocationRows(location_of, only)
+        file = EventFile(container, d.events_at, locations, n, 0, self._n_counters, exact)
         held = file.total + file.n_lost_records
         if not file.fault and d.n_events and held != d.n_events:
             file.fault = f"{self.path} holds {held} events, its definitions say {d.n_events}\n  {DAMAGED}"
@@ -355,7 +351,8 @@ class Archive:
             mine = np.flatnonzero(d.process_of == process)
             container, master = Container(file_path), int(mine[0])
             location_of = rows_by_number(maps[_KINDS.index("LOCATION")]).astype(np.int32)
-            file = EventFile(container, HEADER, location_of, master, n, master << 32, self._n_counters, [])
+            locations = decode.LocationRows(location_of, master)
+            file = EventFile(container, HEADER, locations, n, master << 32, self._n_counters, [])
             others = np.flatnonzero((file.n_records + file.n_lost > 0) & (d.process_of != process))
             if others.size:
                 raise SourceError(

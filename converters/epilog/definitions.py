@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.definition_tables import DefinitionTables
-from tracecols.converters.epilog.container import HEADER, Container
+from tracecols.converters.epilog.container import Container
 from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
 from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
 from tracecols.errors import SourceError
@@ -75,6 +75,25 @@ def parse(container: Container, at: int, name: str, fields: tuple[str, ...], bod
     return result
 
 
+def _known_records(
+    container: Container, unknown: dict[int, int], events_from: int = 256
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield position, type and fields of definitions; `unknown` counts those of unknown types, by type. Types from
+    `events_from` on are events, which are refused."""
+    n_unknown = 0
+    for at, code, body in container.records():
+        if code >= events_from:
+            raise container.error(at, "an event is among the definitions, before LAST_DEF")
+        if code in DEFINITIONS:
+            name, fields = DEFINITIONS[code]
+            yield at, name, parse(container, at, name, fields, body)
+            continue
+        unknown[code] += 1
+        n_unknown += 1
+        if n_unknown > MAX_UNKNOWN:
+            raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
+
+
 def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], dict[int, int], int]:
     """Read records up to LAST_DEF, or to the end of a file that holds definitions only.
 
@@ -83,19 +102,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)
-    n_unknown = 0
-    at = HEADER
-    for at, code, body in container.records():
-        if code >= 100:
-            raise container.error(at, "an event is among the definitions, before LAST_DEF")
-        if code not in DEFINITIONS:
-            unknown[code] += 1
-            n_unknown += 1
-            if n_unknown > MAX_UNKNOWN:
-                raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
-            continue
-        name, fields = DEFINITIONS[code]
-        record = parse(container, at, name, fields, body)
+    for at, name, record in _known_records(container, unknown, events_from=100):
         if name in CONTINUED:
             whole = found[CONTINUED[name]]
             if not whole:
@@ -154,15 +161,7 @@ def read_map(container: Container) -> dict[int, Section]:
             section.maps.setdefault(name, {}).update(pairs)
         idmap.clear()
 
-    n_unknown = 0
-    for at, code, body in container.records():
-        if code not in DEFINITIONS:
-            n_unknown += 1
-            if n_unknown > MAX_UNKNOWN:
-                raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
-            continue
-        name, fields = DEFINITIONS[code]
-        record = parse(container, at, name, fields, body)
+    for at, name, record in _known_records(container, defaultdict(int)):
         if name == "IDMAP_CNT":
             if not idmap:
                 raise container.error(at, "an IDMAP_CNT record continues nothing")
