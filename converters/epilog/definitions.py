@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.epilog.container import Container
@@ -18,6 +17,7 @@ from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIO
 from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
 from tracecols.errors import SourceError
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints
 
 UNDEFINED = 0xFFFFFFFF
 
@@ -120,21 +120,13 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
     return found, unknown, container.data.size
 
 
-@dataclass
-class Communicators:
-    """Communicators for the decoder: the processes of each in ascending order, and their ranks."""
-
-    member_start: NDArray[np.int64]
-    members: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, processes: list[list[int]]) -> Communicators:
-        """Sort the processes of each communicator, given in the order of ranks."""
-        start = np.cumsum([0, *map(len, processes)]).astype(np.int64)
-        pairs = [(p, r) for ranks in processes for p, r in sorted((p, r) for r, p in enumerate(ranks))]
-        members, ranks = (np.array([x[i] for x in pairs], np.int64) for i in (0, 1))
-        return cls(start, members, ranks)
+def sorted_members(processes: list[list[int]]) -> tuple[Ints, Ints, Ints]:
+    """Return the members of communicators, whose processes are given in the order of ranks, for the decoder: start of
+    each communicator's members, the processes of each in ascending order, and their ranks."""
+    start = np.cumsum([0, *map(len, processes)]).astype(np.int64)
+    pairs = [(p, r) for ranks in processes for p, r in sorted((p, r) for r, p in enumerate(ranks))]
+    members, ranks = (np.array([x[i] for x in pairs], np.int64) for i in (0, 1))
+    return start, members, ranks
 
 
 @dataclass
@@ -195,7 +187,8 @@ class Definitions(DefinitionTables):
     rows : dict of str to dict of int to int
         Rows by identifier, by record type.
     metric_types : list of list of str
-    communicators : Communicators
+    members : tuple of (any,) int64
+        The members of communicators, see `sorted_members`.
     process_of : (n_locations,) int64
     comm_of_window : (any,) int64
     callee : (n_sites,) int32
@@ -375,7 +368,7 @@ class Definitions(DefinitionTables):
             kind = "self" if kind == "comm_self" else "group"
             self.add("communicators", id=number, kind=kind, paradigm="mpi", flags=0, members=listed)
             of_communicators.append(members)
-        self.communicators = Communicators.of(of_communicators)
+        self.members = sorted_members(of_communicators)
         if not self._found["MPI_GROUP"]:
             # in a merged trace a communicator represents its group
             self.rows["MPI_GROUP"] = dict(communicators)

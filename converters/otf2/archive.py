@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Loss, Report, has_file
-from tracecols.converters.buffers import Events, PerThread, empty_sides
+from tracecols.converters.buffers import Attributes, Events, PerThread, empty_sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
@@ -127,14 +127,14 @@ class Buffers:
     """The buffers of one thread; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        extra, attributes = np.empty(4 * ROWS, np.int64), empty(decode.Attributes, ROWS)
+        extra, attributes = np.empty(4 * ROWS, np.int64), empty(Attributes, ROWS)
         self.filled = decode.Buffers(empty(Events, ROWS), empty_sides(ROWS), extra, attributes)
         self.chunk: NDArray[np.uint8] | None = None
 
     def make_room(self, wanted: int) -> None:
         """Enlarge the empty buffers so that one record with `wanted` values fits."""
         if wanted > self.filled.attributes.event.size:
-            self.filled = self.filled._replace(attributes=empty(decode.Attributes, 2 * wanted))
+            self.filled = self.filled._replace(attributes=empty(Attributes, 2 * wanted))
         if wanted + 255 > self.filled.extra.size:
             self.filled = self.filled._replace(extra=np.empty(2 * wanted + 255, np.int64))
 

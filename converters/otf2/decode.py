@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import N_VALUES, Attributes, Events, Sides, put_event
 from tracecols.converters.otf2.records import MAPS
 from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.kernels.ordered import place_of
@@ -133,19 +133,6 @@ class Clock(NamedTuple):
     offset: NDArray[np.int64]
     slope: NDArray[np.float64]
     until: NDArray[np.int64]
-
-
-class Attributes(NamedTuple):
-    """Buffers of the attributes in attribute lists; the first `state[ATTRIBUTES]` entries are filled."""
-
-    event: NDArray[np.int64]
-    """(capacity,): number of the event in its location."""
-    attribute: NDArray[np.int64]
-    """(capacity,): row of the attribute."""
-    type: NDArray[np.uint8]
-    """(capacity,)"""
-    value: NDArray[np.int64]
-    """(capacity,): a number, the bits of a number, or a row."""
 
 
 class Meanings(NamedTuple):
@@ -565,14 +552,6 @@ def put_flush_after(flush, last, events, sides, attributes, state):
         a -= 1
         is_of_flush = attributes.event[a] == base + flush
         attributes.event[a] = base + last if is_of_flush else attributes.event[a] - 1
-
-
-@part
-def put_event(n_events, now, code, region, events):
-    """Write event `n_events` to the buffers."""
-    events.time[n_events] = now
-    events.kind[n_events] = code
-    events.region[n_events] = region
 
 
 @part
