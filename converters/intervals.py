@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import Events, empty_sides
 from tracecols.converters.nesting import (
     AT,
     BASE,
@@ -224,8 +224,7 @@ class Writer:
         self._resize(ROWS)
 
     def _resize(self, rows: int) -> None:
-        of_sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
-        self._out = Out(empty(Events, rows), of_sides, empty(Attributes, 4 + 2 * rows))
+        self._out = Out(empty(Events, rows), empty_sides(rows), empty(Attributes, 4 + 2 * rows))
 
     def batches(self, pieces: Iterator[NDArray[Any]]) -> Iterator[Batch]:
         """Yield the events of intervals in order; the arrays are reused by the next batch."""

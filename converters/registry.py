@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -120,21 +120,21 @@ def installed() -> list[Format]:
     return result
 
 
+def _known() -> Iterator[Format]:
+    """Yield the built-in formats, then those of installed packages, which are looked for only if need be."""
+    yield from FORMATS
+    yield from installed()
+
+
 def _by_ending(path: Path) -> Format | None:
-    """Find the format of a file by its ending: a built-in one, else one of an installed package."""
-    for formats in (lambda: FORMATS, installed):
-        for candidate in formats():
-            if candidate.ending_of(path):
-                return candidate
-    return None
+    """Find the format of a file by its ending."""
+    return next((known for known in _known() if known.ending_of(path)), None)
 
 
 def _by_content(path: Path) -> Format | None:
     """Find the format of a file or a folder by its content."""
-    for candidate in FORMATS if path.is_file() or path.is_dir() else ():
-        if candidate.recognises is not None and candidate.recognises(path):
-            return candidate
-    return None
+    formats = FORMATS if path.is_file() or path.is_dir() else ()
+    return next((known for known in formats if known.recognises is not None and known.recognises(path)), None)
 
 
 def _format_of(path: Path) -> Format | None:
@@ -190,7 +190,7 @@ def find_anchor(path: str | Path) -> Path:
         raise SourceError(what)
 
     def endings() -> str:
-        return ", ".join(ending for known in (*FORMATS, *installed()) for ending in known.endings)
+        return ", ".join(ending for known in _known() for ending in known.endings)
 
     if path.is_dir():
         anchors: dict[str, tuple[Format, list[Path]]] = {}

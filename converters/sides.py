@@ -75,7 +75,7 @@ def only_metrics(decoded: Sides, extra: NDArray[np.int64], types: Sequence[Seque
 
 def side_columns(values_of: Mapping[EventKind, Sequence[str]]) -> SideColumns:
     """Map the values of each kind, given the columns that they fill in order, to the columns of its family's table."""
-    families = {k.number: k.family for k in KINDS}
+    families = {k: k.family for k in KINDS}
     result: SideColumns = {}
     for family, table in SIDE_TABLES.items():
         columns = [(c.name, np.dtype(c.dtype)) for c in table.columns if c.name not in ("row", "kind")]

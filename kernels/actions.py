@@ -38,8 +38,8 @@ _KINDS: dict[int, tuple[EventKind, ...]] = {
     TEAM_END: (EventKind.THREAD_TEAM_END,),
     TASK_SWITCH: (EventKind.THREAD_TASK_SWITCH, EventKind.OMP_TASK_SWITCH),
     TASK_COMPLETE: (EventKind.THREAD_TASK_COMPLETE, EventKind.OMP_TASK_COMPLETE),
-    ATTRIBUTE: tuple(k.number for k in KINDS if k.family == "metrics"),
-    ATTRIBUTE_CALL: tuple(k.number for k in KINDS if k.family in ("p2p", "collectives", "locks", "rma")),
+    ATTRIBUTE: tuple(k for k in KINDS if k.family == "metrics"),
+    ATTRIBUTE_CALL: tuple(k for k in KINDS if k.family in ("p2p", "collectives", "locks", "rma")),
 }
 
 

@@ -101,7 +101,7 @@ def guess_region(name: str) -> tuple[str, str]:
     return "function", "user"
 
 
-_FAMILIES = {kind.number: kind.family for kind in KINDS}
+_FAMILIES = {kind: kind.family for kind in KINDS}
 
 Events = list[tuple[int, K, int, dict[str, Mapping[str, int]]]]
 

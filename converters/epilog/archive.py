@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report, has_file
-from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
+from tracecols.converters.buffers import Attributes, Events, PerThread, empty_sides
 from tracecols.converters.definition_tables import rows_by_number
 from tracecols.converters.epilog import decode, records
 from tracecols.converters.epilog.container import DAMAGED, HEADER, Container
@@ -34,6 +34,9 @@ FINEST = 18
 
 LONGEST = float(1 << 40)
 """Upper bound for a time, in seconds."""
+
+NO_OFFSET = decode.Clock(local=0.0, offset=0.0, slope=0.0, start=0.0, resolution=1.0)
+"""Clock of a file whose times are those of the trace; start and resolution are set when all files are known."""
 
 _KINDS = ("REGION", "CALL_SITE", "MPI_COMM", "MPI_WIN", "LOCATION", "MPI_GROUP")
 _MEANINGS = (records.REGION, records.SITE, records.COMM, records.WINDOW, records.PEER, records.GROUP)
@@ -59,46 +62,25 @@ COLUMNS = _columns()
 SIDE_COLUMNS = sides.side_columns(COLUMNS)
 
 
-class _Tables:
-    """Layout of event records for the kernels, by type."""
-
-    def __init__(self) -> None:
-        self.length = np.full(256, -1, np.int64)
-        self.base_rows = np.zeros(256, np.int64)
-        self.n_fields, self.kinds, self.leaves, self.counters = (np.zeros(256, np.uint8) for _ in range(4))
-        self.meanings, self.places = (np.zeros((256, decode.MOST_FIELDS), np.uint8) for _ in range(2))
-        for event in records.EVENTS:
-            columns = COLUMNS.get(event.kind, [])
-            sizes = [1 if m in (records.FLAG, records.LOCK_TYPE) else 4 for _, m in event.fields]
-            self.length[event.code] = 12 + sum(sizes)
-            self.base_rows[event.code] = 1 + event.leaves
-            self.n_fields[event.code] = len(sizes)
-            self.kinds[event.code] = event.kind
-            self.leaves[event.code] = event.leaves
-            self.counters[event.code] = event.counters
-            self.meanings[event.code, : len(sizes)] = [m for _, m in event.fields]
-            self.places[event.code, : len(sizes)] = [columns.index(c) if columns else 0 for c, _ in event.fields]
-        for code in records.DEFINITIONS:
-            self.length[code] = 0
-        for code, (_, size) in records.ATTRIBUTE_TYPES.items():
-            self.length[code] = 1 + size
-
-    def with_counters(self, n: int) -> decode.RecordTables:
-        """Return the tables for a trace with `n` counters, which make records longer and add events."""
-        counted = self.counters > 0
-        return decode.RecordTables(
-            self.length + 8 * n * counted,
-            self.base_rows + (counted if n else 0),
-            self.n_fields,
-            self.kinds,
-            self.leaves,
-            self.counters,
-            self.meanings,
-            self.places,
-        )
-
-
-TABLES = _Tables()
+@cache
+def record_tables(n_counters: int) -> decode.RecordTables:
+    """Return the layout of event records of a trace with some counters, which make records longer and add events."""
+    length, n_rows = np.full(256, -1, np.int64), np.zeros(256, np.int64)
+    n_fields, kinds, leaves, counters = (np.zeros(256, np.uint8) for _ in range(4))
+    meanings, places = (np.zeros((256, decode.MOST_FIELDS), np.uint8) for _ in range(2))
+    for event in records.EVENTS:
+        columns, n, code = COLUMNS.get(event.kind, []), len(event.fields), event.code
+        counted = n_counters if event.counters else 0
+        sizes = [1 if m in (records.FLAG, records.LOCK_TYPE) else 4 for _, m in event.fields]
+        length[code] = 12 + sum(sizes) + 8 * counted
+        n_rows[code] = 1 + event.leaves + (counted > 0)
+        n_fields[code], kinds[code], leaves[code], counters[code] = n, event.kind, event.leaves, event.counters
+        meanings[code, :n] = [m for _, m in event.fields]
+        places[code, :n] = [columns.index(c) if columns else 0 for c, _ in event.fields]
+    length[list(records.DEFINITIONS)] = 0
+    for code, (_, size) in records.ATTRIBUTE_TYPES.items():
+        length[code] = 1 + size
+    return decode.RecordTables(length, n_rows, n_fields, kinds, leaves, counters, meanings, places)
 
 
 def explain(why: int, what: int, which: int) -> str:
@@ -117,39 +99,22 @@ def explain(why: int, what: int, which: int) -> str:
     }.get(why, f"decoding stopped ({why})")
 
 
-@dataclass
-class _Clock:
-    """Conversion of the times of one file to those of the trace (thesis 4.3.3)."""
-
-    local: float = 0.0
-    offset: float = 0.0
-    slope: float = 0.0
-
-    @classmethod
-    def of(cls, path: Path, offsets: list[tuple[float, float]]) -> _Clock:
-        """Interpolate between the first and the last measurement of the offset to the master's clock."""
-        if not offsets:
-            return cls()
-        if any(not abs(x) < LONGEST for pair in offsets for x in pair):
-            raise SourceError(f"{path}: a clock offset is impossible or no number\n  {DAMAGED}")
-        (l0, o0), (l1, o1) = offsets[0], offsets[-1]
-        if len(offsets) == 1:
-            return cls(l0, o0)
-        if not l1 > l0:
-            raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  {DAMAGED}")
-        slope = (o1 - o0) / (l1 - l0)
-        if not -1 < slope < math.inf:
-            raise SourceError(f"{path}: clock offsets let time go backwards\n  {DAMAGED}")
-        return cls(l0, o0, slope)
-
-    def ticks(self, start: float, resolution: int) -> decode.Clock:
-        """Return the conversion of times to ticks of the trace, which begins at `start`."""
-        return decode.Clock(self.local, self.offset, self.slope, start, float(resolution))
-
-    def __call__(self, time: NDArray[np.float64]) -> NDArray[np.float64]:
-        if not self.offset and not self.slope:
-            return time
-        return time + self.slope * (time - self.local) + self.offset
+def _clock_of(path: Path, offsets: list[tuple[float, float]]) -> decode.Clock:
+    """Return the conversion of the times of one file to those of the trace: interpolate between the first and the last
+    measurement of the offset to the master's clock (thesis 4.3.3)."""
+    if not offsets:
+        return NO_OFFSET
+    if any(not abs(x) < LONGEST for pair in offsets for x in pair):
+        raise SourceError(f"{path}: a clock offset is impossible or no number\n  {DAMAGED}")
+    (l0, o0), (l1, o1) = offsets[0], offsets[-1]
+    if len(offsets) == 1:
+        return NO_OFFSET._replace(local=l0, offset=o0)
+    if not l1 > l0:
+        raise SourceError(f"{path}: clock offsets are not in increasing order of time\n  {DAMAGED}")
+    slope = (o1 - o0) / (l1 - l0)
+    if not -1 < slope < math.inf:
+        raise SourceError(f"{path}: clock offsets let time go backwards\n  {DAMAGED}")
+    return NO_OFFSET._replace(local=l0, offset=o0, slope=slope)
 
 
 class EventFile:
@@ -157,10 +122,7 @@ class EventFile:
 
     Parameters
     ----------
-    location_of : (any,) int32
-        Row by location identifier, -1 undefined.
-    default_location : int
-        Row for records without location, -1 none.
+    locations : decode.LocationRows
     scales : sequence of float
         Ticks per second to try; the first that represents all times exactly is chosen.
 
@@ -178,8 +140,7 @@ class EventFile:
         self,
         container: Container,
         at: int,
-        location_of: NDArray[np.int32],
-        default_location: int,
+        locations: decode.LocationRows,
         n_locations: int,
         first_place: int,
         n_counters: int,
@@ -187,9 +148,8 @@ class EventFile:
     ) -> None:
         self.container, self.at = container, at
         self.bytes = decode.File(container.data, container.big)
-        self.table = TABLES.with_counters(n_counters)
-        self._locations = decode.LocationRows(location_of, default_location)
-        self._first_place = first_place
+        self.table = record_tables(n_counters)
+        self._locations, self._first_place = locations, first_place
         self.n_records, self.n_rows, self.n_lost, latest = (np.zeros(n_locations, np.int64) for _ in range(4))
         self._fault_at = np.full(n_locations, -1, np.int64)
         self.unknown = np.zeros(256, np.int64)
@@ -250,11 +210,11 @@ def _empty_buffers() -> decode.Buffers:
     """Make the buffers of one thread; pages that are never touched cost nothing."""
     return decode.Buffers(
         events=empty(Events, ROWS),
-        sides=Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64)),
+        sides=empty_sides(ROWS),
         extra=np.empty(4 * ROWS, np.int64),
-        sites=empty(decode.Sites, ROWS),
-        attributes=empty(decode.Attributes, ROWS),
-        ties=empty(decode.Ties, ROWS),
+        sites=empty(decode.Numbers, ROWS),
+        attributes=empty(Attributes, ROWS),
+        ties=empty(decode.Numbers, ROWS),
         stack=np.empty(1 << 10, np.int32),
     )
 
@@ -306,12 +266,9 @@ class Archive:
         }
         self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
         self.capabilities = frozenset({GET_COMPLETION})
-        c = d.communicators
         # before version 1.8 partners were locations in the files of processes, too
         peers_are_ranks = not self.is_merged and container.version >= 1008
-        self._communicators = decode.Communicators(
-            peers_are_ranks, d.process_of, d.comm_of_window, c.member_start, c.members, c.ranks
-        )
+        self._communicators = decode.Communicators(peers_are_ranks, d.process_of, d.comm_of_window, *d.members)
         self._regions = decode.Regions(d.callee, d.op_of_region, d.window_op_of_region, d.off_region, d.tracing_region)
         self._buffers = PerThread(_empty_buffers)
 
@@ -323,7 +280,8 @@ class Archive:
         exact = [10.0**k for k in range(6, FINEST + 1, 3)]
         # records of a serial program may lack the location
         only = 0 if n == 1 else -1
-        file = EventFile(container, d.events_at, location_of, only, n, 0, self._n_counters, exact)
+        locations = decode.LocationRows(location_of, only)
+        file = EventFile(container, d.events_at, locations, n, 0, self._n_counters, exact)
         held = file.total + file.n_lost_records
         if not file.fault and d.n_events and held != d.n_events:
             file.fault = f"{self.path} holds {held} events, its definitions say {d.n_events}\n  {DAMAGED}"
@@ -331,7 +289,7 @@ class Archive:
             self.path, file.last, int(exact[file.n_scale]) if file.n_scale < len(exact) else 0, n
         )
         self.clock = Clock(resolution, 0, round(file.last * resolution))
-        self._files = [(file, _Clock(), _identifiers(self._rows))]
+        self._files = [(file, NO_OFFSET, _identifiers(self._rows))]
         self._start = 0.0
 
     def _open_files(self, path: Path) -> None:
@@ -355,18 +313,23 @@ class Archive:
             mine = np.flatnonzero(d.process_of == process)
             container, master = Container(file_path), int(mine[0])
             location_of = rows_by_number(maps[_KINDS.index("LOCATION")]).astype(np.int32)
-            file = EventFile(container, HEADER, location_of, master, n, master << 32, self._n_counters, [])
+            locations = decode.LocationRows(location_of, master)
+            file = EventFile(container, HEADER, locations, n, master << 32, self._n_counters, [])
             others = np.flatnonzero((file.n_records + file.n_lost > 0) & (d.process_of != process))
             if others.size:
                 raise SourceError(
                     f"{file_path} holds events of location {d.tables['locations']['id'][others[0]]}, "
                     f"which belongs to another process\n  {DAMAGED}"
                 )
-            self._files.append((file, _Clock.of(map_path, section.offsets), _identifiers(maps)))
+            self._files.append((file, _clock_of(map_path, section.offsets), _identifiers(maps)))
         # the earliest event becomes time 0, as the merge does
-        limits = [clock(np.array([f.first, f.last])) for f, clock, _ in self._files if f.total]
-        self._start = min((float(v[0]) for v in limits), default=0.0)
-        last = max((float(v[1]) for v in limits), default=0.0) - self._start
+        limits = [
+            [time + c.slope * (time - c.local) + c.offset for time in (f.first, f.last)]
+            for f, c, _ in self._files
+            if f.total
+        ]
+        self._start = min((begin for begin, _ in limits), default=0.0)
+        last = max((end for _, end in limits), default=0.0) - self._start
         resolution = self._resolution(map_path, last, 0, n)
         self.clock = Clock(resolution, 0, round(last * resolution))
 
@@ -403,11 +366,11 @@ class Archive:
             report.lost.append(Loss(location, lost, fault.splitlines()[0]))
 
     def _batches(
-        self, location: int, file: EventFile, clock: _Clock, ids: decode.Identifiers, state: NDArray[np.int64]
+        self, location: int, file: EventFile, clock: decode.Clock, ids: decode.Identifiers, state: NDArray[np.int64]
     ) -> Iterator[Batch]:
         """Decode the records of a location and yield full buffers; the remaining events stay in the buffers."""
         here, buffers = file.records(location), self._buffers.value
-        ticks = clock.ticks(self._start, self.clock.resolution)
+        ticks = clock._replace(start=self._start, resolution=float(self.clock.resolution))
         meanings = decode.Meanings(file.table, ids, self._communicators, self._regions, ticks, self._n_counters)
         while True:
             why = decode.decode_records(file.bytes, here, state, meanings, buffers)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES, Events, Sides
+from tracecols.converters.buffers import N_VALUES, Attributes, Events, Sides, put_event
 from tracecols.converters.epilog import records
 from tracecols.converters.epilog.records import AHEAD, COMM, FLAG, LOCK_TYPE, PEER, PLAIN, REGION, REQUEST, SITE, WINDOW
 from tracecols.kernels.kernel import inner_part, kernel, part
@@ -27,27 +27,9 @@ from tracecols.schema.kinds import EventKind
 
 # state of the walk: its position, its results, and what it remembers of earlier records
 (
-    AT,
-    N_RECORDS,
-    N_LOST,
-    N_TIED,
-    FAULT,
-    DETAIL,
-    FIRST,
-    LAST,
-    SCALE,
-    COINCIDENT,
-    DISORDER,
-    HEAD,
-    BEFORE,
-    OWN_BEFORE,
-    LOCATION_BEFORE,
-    TICK_BEFORE,
-    GROUP,
-    GROUP_SIZE,
-    IS_DISPUTED,
-    WALK_STATE,
-) = range(20)
+    AT, N_RECORDS, N_LOST, N_TIED, FAULT, DETAIL, FIRST, LAST, SCALE, COINCIDENT, DISORDER, HEAD, BEFORE, OWN_BEFORE,
+    LOCATION_BEFORE, TICK_BEFORE, GROUP, GROUP_SIZE, IS_DISPUTED, WALK_STATE,
+) = range(20)  # fmt: skip
 
 # status of a walk or a decoding
 (END, RUNS_OUT, BAD_LENGTH, NO_LOCATION, BAD_TIME, UNKNOWN_ID, NO_MEMBER, NO_RANK, BUFFERS_FULL) = range(9)
@@ -65,16 +47,7 @@ LAST_DEFINITION, FIRST_EVENT = 59, 100
 
 # event kinds that records become
 (
-    METRIC,
-    ENTER_KIND,
-    EXIT_KIND,
-    SEND,
-    ISEND,
-    RECV,
-    IRECV,
-    COLLECTIVE_END,
-    RMA_COLLECTIVE_END,
-    ON_OFF,
+    METRIC, ENTER_KIND, EXIT_KIND, SEND, ISEND, RECV, IRECV, COLLECTIVE_END, RMA_COLLECTIVE_END, ON_OFF,
 ) = (
     int(kind)
     for kind in (
@@ -231,32 +204,12 @@ class Clock(NamedTuple):
     """Ticks per second."""
 
 
-class Sites(NamedTuple):
-    """Buffers of the call sites of ENTER events; the first `state[SITES]` entries are filled."""
+class Numbers(NamedTuple):
+    """Buffers of numbers that some events have; how many are filled is in the state."""
 
     event: NDArray[np.int64]
-    site: NDArray[np.int64]
-    """`event` and `site`: (capacity,), number of the event in its location, and row of the call site."""
-
-
-class Attributes(NamedTuple):
-    """Buffers of other attributes; the first `state[ATTRIBUTES]` entries are filled."""
-
-    event: NDArray[np.int64]
-    name: NDArray[np.int64]
-    """`event` and `name`: (capacity,), number of the event in its location, and code of the attribute."""
-    record: NDArray[np.uint8]
-    """(capacity,): type of the record, which determines the type of the value."""
-    value: NDArray[np.int64]
-    """(capacity,)"""
-
-
-class Ties(NamedTuple):
-    """Buffers of events with an explicit tie order; the first `state[TIES]` entries are filled."""
-
-    event: NDArray[np.int64]
-    place: NDArray[np.int64]
-    """`event` and `place`: (capacity,), number of the event in its location, and its place."""
+    number: NDArray[np.int64]
+    """`event` and `number`: (capacity,), number of the event in its location, and its number."""
 
 
 class Meanings(NamedTuple):
@@ -278,9 +231,11 @@ class Buffers(NamedTuple):
     sides: Sides
     extra: NDArray[np.int64]
     """(capacity,): counter values."""
-    sites: Sites
+    sites: Numbers
+    """Rows of the call sites of ENTER events."""
     attributes: Attributes
-    ties: Ties
+    ties: Numbers
+    """Places of events with an explicit tie order."""
     stack: NDArray[np.int32]
     """(capacity,): regions entered; `state[DEPTH]` of them."""
 
@@ -698,8 +653,8 @@ def decode_attributes(file, p, table, attributes, state):
                 a = state[ATTRIBUTES] + n
                 if a >= attributes.event.size:
                     return BUFFERS_FULL, p, n, request
-                attributes.name[a] = name
-                attributes.record[a] = code
+                attributes.attribute[a] = name
+                attributes.type[a] = code
                 attributes.value[a] = value
                 n += 1
         p += 2 + np.int64(data[p])
@@ -828,18 +783,10 @@ def has_room(e, depth, n_counters, filled, state):
         e + MOST_EVENTS < filled.events.time.size
         and state[SIDES] + MOST_EVENTS <= filled.sides.event.size
         and state[EXTRAS] + n_counters <= filled.extra.size
-        and state[SITES] < filled.sites.site.size
+        and state[SITES] < filled.sites.event.size
         and state[TIES] + MOST_EVENTS <= filled.ties.event.size
         and depth < filled.stack.size
     )
-
-
-@inner_part
-def put_event(e, time, kind, region, events):
-    """Write event `e` to the buffers."""
-    events.time[e] = time
-    events.kind[e] = kind
-    events.region[e] = region
 
 
 @kernel
@@ -911,7 +858,7 @@ def decode_records(file, here, state, meanings, filled):
                 entered = np.int64(regions.tracing)
             elif code == ENTER_CS:
                 sites.event[state[SITES]] = base + e
-                sites.site[state[SITES]] = entered
+                sites.number[state[SITES]] = entered
                 state[SITES] += 1
                 entered = np.int64(regions.callee[entered])
             region = entered
@@ -943,7 +890,7 @@ def decode_records(file, here, state, meanings, filled):
         if tied == i:
             for k in range(first, e):
                 ties.event[state[TIES]] = base + k
-                ties.place[state[TIES]] = here.place[state[TIE]]
+                ties.number[state[TIES]] = here.place[state[TIE]]
                 state[TIES] += 1
             state[TIE] += 1
         i += 1

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.definition_tables import DefinitionTables
-from tracecols.converters.epilog.container import HEADER, Container
+from tracecols.converters.epilog.container import Container
 from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
 from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
 from tracecols.errors import SourceError
 from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.vectors import Ints
 
 UNDEFINED = 0xFFFFFFFF
 
@@ -75,6 +75,25 @@ def parse(container: Container, at: int, name: str, fields: tuple[str, ...], bod
     return result
 
 
+def _known_records(
+    container: Container, unknown: dict[int, int], events_from: int = 256
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Yield position, type and fields of definitions; `unknown` counts those of unknown types, by type. Types from
+    `events_from` on are events, which are refused."""
+    n_unknown = 0
+    for at, code, body in container.records():
+        if code >= events_from:
+            raise container.error(at, "an event is among the definitions, before LAST_DEF")
+        if code in DEFINITIONS:
+            name, fields = DEFINITIONS[code]
+            yield at, name, parse(container, at, name, fields, body)
+            continue
+        unknown[code] += 1
+        n_unknown += 1
+        if n_unknown > MAX_UNKNOWN:
+            raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
+
+
 def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], dict[int, int], int]:
     """Read records up to LAST_DEF, or to the end of a file that holds definitions only.
 
@@ -83,19 +102,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
     unknown: dict[int, int] = defaultdict(int)
-    n_unknown = 0
-    at = HEADER
-    for at, code, body in container.records():
-        if code >= 100:
-            raise container.error(at, "an event is among the definitions, before LAST_DEF")
-        if code not in DEFINITIONS:
-            unknown[code] += 1
-            n_unknown += 1
-            if n_unknown > MAX_UNKNOWN:
-                raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
-            continue
-        name, fields = DEFINITIONS[code]
-        record = parse(container, at, name, fields, body)
+    for at, name, record in _known_records(container, unknown, events_from=100):
         if name in CONTINUED:
             whole = found[CONTINUED[name]]
             if not whole:
@@ -113,21 +120,13 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
     return found, unknown, container.data.size
 
 
-@dataclass
-class Communicators:
-    """Communicators for the decoder: the processes of each in ascending order, and their ranks."""
-
-    member_start: NDArray[np.int64]
-    members: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, processes: list[list[int]]) -> Communicators:
-        """Sort the processes of each communicator, given in the order of ranks."""
-        start = np.cumsum([0, *map(len, processes)]).astype(np.int64)
-        pairs = [(p, r) for ranks in processes for p, r in sorted((p, r) for r, p in enumerate(ranks))]
-        members, ranks = (np.array([x[i] for x in pairs], np.int64) for i in (0, 1))
-        return cls(start, members, ranks)
+def sorted_members(processes: list[list[int]]) -> tuple[Ints, Ints, Ints]:
+    """Return the members of communicators, whose processes are given in the order of ranks, for the decoder: start of
+    each communicator's members, the processes of each in ascending order, and their ranks."""
+    start = np.cumsum([0, *map(len, processes)]).astype(np.int64)
+    pairs = [(p, r) for ranks in processes for p, r in sorted((p, r) for r, p in enumerate(ranks))]
+    members, ranks = (np.array([x[i] for x in pairs], np.int64) for i in (0, 1))
+    return start, members, ranks
 
 
 @dataclass
@@ -154,15 +153,7 @@ def read_map(container: Container) -> dict[int, Section]:
             section.maps.setdefault(name, {}).update(pairs)
         idmap.clear()
 
-    n_unknown = 0
-    for at, code, body in container.records():
-        if code not in DEFINITIONS:
-            n_unknown += 1
-            if n_unknown > MAX_UNKNOWN:
-                raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
-            continue
-        name, fields = DEFINITIONS[code]
-        record = parse(container, at, name, fields, body)
+    for at, name, record in _known_records(container, defaultdict(int)):
         if name == "IDMAP_CNT":
             if not idmap:
                 raise container.error(at, "an IDMAP_CNT record continues nothing")
@@ -196,7 +187,8 @@ class Definitions(DefinitionTables):
     rows : dict of str to dict of int to int
         Rows by identifier, by record type.
     metric_types : list of list of str
-    communicators : Communicators
+    members : tuple of (any,) int64
+        The members of communicators, see `sorted_members`.
     process_of : (n_locations,) int64
     comm_of_window : (any,) int64
     callee : (n_sites,) int32
@@ -376,7 +368,7 @@ class Definitions(DefinitionTables):
             kind = "self" if kind == "comm_self" else "group"
             self.add("communicators", id=number, kind=kind, paradigm="mpi", flags=0, members=listed)
             of_communicators.append(members)
-        self.communicators = Communicators.of(of_communicators)
+        self.members = sorted_members(of_communicators)
         if not self._found["MPI_GROUP"]:
             # in a merged trace a communicator represents its group
             self.rows["MPI_GROUP"] = dict(communicators)

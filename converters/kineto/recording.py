@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -19,7 +19,7 @@ from tracecols.converters.kineto.files import Text, parsed, read_values
 from tracecols.converters.nccl import find_operation
 from tracecols.converters.temporary import scratch, temporary_file, write
 from tracecols.errors import SourceError
-from tracecols.kernels.arrays import empty
+from tracecols.kernels.arrays import doubled, empty
 from tracecols.vectors import Ints
 
 ROWS, DETAILS = 1 << 17, 1 << 14
@@ -103,32 +103,17 @@ class Place:
     stream."""
 
 
-@dataclass
-class _Tables:
-    """Growing tables of texts, threads and streams."""
-
-    names: scan.Names = field(default_factory=lambda: _new_names(1 << 12, 1 << 18))
-    categories: scan.Names = field(default_factory=lambda: _new_names(scan.MOST_CATEGORIES, 1 << 16))
-    slots: scan.Slots = field(default_factory=lambda: _new_slots(1 << 8))
-
-
 def _new_names(n: int, n_bytes: int) -> scan.Names:
-    start = np.zeros(n + 1, np.int64)
-    return scan.Names(
-        np.full(4 * n, -1, np.int64), start, np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.zeros(n_bytes, np.uint8)
+    found = empty(scan.Names, n)
+    return found._replace(
+        slots=np.full(4 * n, -1, np.int64), start=np.zeros(n + 1, np.int64), text=np.zeros(n_bytes, np.uint8)
     )
 
 
-def _new_slots(n: int) -> scan.Slots:
-    return scan.Slots(np.full(4 * n, -1, np.int64), np.zeros(n, np.uint8), np.zeros(n, np.int64), np.zeros(n, np.int64))
-
-
-def _copy(old: scan.Names | scan.Slots, new: scan.Names | scan.Slots) -> None:
-    """Copy the contents of a table to a larger one, except the hash slots."""
-    for name in old._fields:
-        if name != "slots":
-            small, large = getattr(old, name), getattr(new, name)
-            large[: small.size] = small
+def _nothing_known() -> scan.Known:
+    """Make tables of texts, threads and streams, which grow."""
+    slots = empty(scan.Slots, 1 << 8)._replace(slots=np.full(1 << 10, -1, np.int64))
+    return scan.Known(_new_names(scan.MOST_CATEGORIES, 1 << 16), _new_names(1 << 12, 1 << 18), slots)
 
 
 class Recording:
@@ -174,10 +159,9 @@ class Recording:
         self.process_names: dict[int, str] = {}
         self.threads, self.streams = Nested(), Nested()
         self._rows: list[int] = []
-        self._tables = _Tables()
+        self._known = _nothing_known()
         self._state = np.zeros(scan.SCAN_STATE, np.int64)
         self._counts = np.zeros((scan.MOST_CATEGORIES, len(scan.PHASES)), np.int64)
-        self._strange = np.zeros(1, np.int64)
         self._n = 0
         self._know_categories()
         with temporary_file() as file:
@@ -191,7 +175,7 @@ class Recording:
         self._note()
         self._put_in_order(rows)
         find_gloo(self)
-        del self._tables, self._counts, self._rows
+        del self._known, self._counts, self._rows
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -201,7 +185,7 @@ class Recording:
         for category in scan.CATEGORIES:
             data = np.frombuffer(category.encode() + b'"', np.uint8)
             fields[1:3] = 0, len(category)
-            scan.number_category(data, fields, self._tables.categories, state)
+            scan.number_category(data, fields, self._known.categories, state)
 
     def _read(self, file: BinaryIO) -> bool:
         """Read the file; return whether it has events."""
@@ -225,20 +209,7 @@ class Recording:
         fields = np.zeros(scan.FIELDS, np.int64)
         while True:
             state[scan.AT] = text.at
-            t = self._tables
-            why = scan.scan_events(
-                text.data,
-                text.size,
-                fields,
-                t.categories,
-                t.names,
-                t.slots,
-                slices,
-                details,
-                self._counts,
-                self._strange,
-                state,
-            )
+            why = scan.scan_events(text.data, text.size, fields, self._known, slices, details, self._counts, state)
             self._keep(text, slices, details, file)
             text.at = int(state[scan.AT])
             if why == scan.END:
@@ -246,27 +217,21 @@ class Recording:
             if why in WHAT_IS_WRONG:
                 raise text.wrong(WHAT_IS_WRONG[why])
             if why == scan.NAMES_FULL:
-                self._more_names(text)
+                self._more_names()
             elif why == scan.SLOTS_FULL:
                 self._more_slots(text)
             elif why == scan.INCOMPLETE and not text.more():
                 raise text.cut()
 
-    def _more_names(self, text: Text) -> None:
-        old = self._tables.names
-        new = _new_names(2 * old.what.size, 2 * old.text.size + text.size)
-        _copy(old, new)
-        scan.rehash(new, int(self._state[scan.N_NAMES]))
-        self._tables.names = new
+    def _more_names(self) -> None:
+        self._known = self._known._replace(names=doubled(self._known.names))
+        scan.rehash(self._known.names, int(self._state[scan.N_NAMES]))
 
     def _more_slots(self, text: Text) -> None:
-        old = self._tables.slots
-        if old.pid.size >= MOST_LOCATIONS:
+        if self._known.slots.pid.size >= MOST_LOCATIONS:
             raise text.wrong(f"there are more than {MOST_LOCATIONS:,} threads and streams, with that of the event")
-        new = _new_slots(2 * old.pid.size)
-        _copy(old, new)
-        scan.rehash_slots(new, int(self._state[scan.N_SLOTS]))
-        self._tables.slots = new
+        self._known = self._known._replace(slots=doubled(self._known.slots))
+        scan.rehash_slots(self._known.slots, int(self._state[scan.N_SLOTS]))
 
     def _keep(self, text: Text, slices: scan.Slices, details: scan.Details, file: BinaryIO) -> None:
         """Store the contents of the buffers, and empty them."""
@@ -312,13 +277,13 @@ class Recording:
 
     def _note(self) -> None:
         """Store the names of slices, and the numbers of events left out."""
-        names, state = self._tables.names, self._state
+        names, state = self._known.names, self._state
         n = int(state[scan.N_NAMES])
         start = names.start.tolist()
         self.names = [(int(names.what[k]), _text(names.text[start[k] : start[k + 1]].tobytes())) for k in range(n)]
-        self.n_strange, self.n_negative = int(self._strange[0]), int(state[scan.N_NEGATIVE])
+        self.n_strange, self.n_negative = int(state[scan.N_STRANGE]), int(state[scan.N_NEGATIVE])
         self.n_untimed = int(state[scan.N_UNTIMED])
-        categories = self._tables.categories
+        categories = self._known.categories
         self.left_out: Counter[tuple[str, str]] = Counter()
         for k, phase in zip(*(found.tolist() for found in np.nonzero(self._counts)), strict=True):
             if scan.PHASES[phase] == "X" and 0 < k <= scan.LAST_KEPT:
@@ -331,7 +296,7 @@ class Recording:
 
     def _put_in_order(self, rows: NDArray[Any]) -> None:
         """Sort and mend the slices of each thread and stream."""
-        slots, n_slots = self._tables.slots, int(self._state[scan.N_SLOTS])
+        slots, n_slots = self._known.slots, int(self._state[scan.N_SLOTS])
         slot = rows["slot"].astype(np.int32)
         by_slot = np.argsort(slot, kind="stable")
         start = np.searchsorted(slot[by_slot], np.arange(n_slots + 1))
@@ -362,7 +327,7 @@ class Recording:
 
     def _place(self, k: int, rows: NDArray[Any], numbers: Ints, base: int) -> None:
         """Sort and mend the slices of one thread or stream."""
-        slots = self._tables.slots
+        slots = self._known.slots
         begin, duration = rows["begin"].astype(np.int64), rows["duration"].astype(np.int64)
         if int(begin.max()) + base > LATEST or int(begin.min()) + base < -LATEST:
             raise SourceError(f"{self.path}: times with baseTimeNanoseconds {base:,} are too large\n  {DAMAGED_BASE}")

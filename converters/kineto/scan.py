@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 (
-    AT,
-    N_SLICES,
-    N_DETAILS,
-    N_NAMES,
-    N_BYTES,
-    N_CATEGORIES,
-    N_CATEGORY_BYTES,
-    N_SLOTS,
-    N_NEGATIVE,
-    N_UNTIMED,
-    SCAN_STATE,
-) = range(11)
+    AT, N_SLICES, N_DETAILS, N_NAMES, N_BYTES, N_CATEGORIES, N_CATEGORY_BYTES, N_SLOTS, N_NEGATIVE, N_UNTIMED,
+    N_STRANGE, SCAN_STATE,
+) = range(12)  # fmt: skip
 """State of a scan."""
 
 (END, INCOMPLETE, BUFFERS_FULL, NAMES_FULL, SLOTS_FULL, BAD_EVENT, BAD_TIME, TOO_LARGE) = range(8)
@@ -132,6 +123,14 @@ class Slots(NamedTuple):
     pid: NDArray[np.int64]
     tid: NDArray[np.int64]
     """`pid` and `tid`: (capacity,)"""
+
+
+class Known(NamedTuple):
+    """Texts, threads and streams, each once."""
+
+    categories: Names
+    names: Names
+    slots: Slots
 
 
 # -- JSON --------------------------------------------------------------------------------------------------------------
@@ -441,7 +440,7 @@ def find_name(data, start, end, what, names, n_names, n_bytes):
             if i == length:
                 return k
         at = (at + 1) & (size - 1)
-    if 2 * (n_names + 1) > size or n_names + 1 >= names.start.size or n_bytes + length > names.text.size:
+    if 2 * (n_names + 1) > size or n_names >= names.what.size or n_bytes + length > names.text.size:
         return np.int64(-2)
     for i in range(length):
         names.text[n_bytes + i] = data[start + i]
@@ -584,7 +583,7 @@ def keep_slice(data, category, fields, names, slots, slices, details, state):
 
 
 @kernel
-def scan_events(data, n, fields, categories, names, slots, slices, details, counts, strange, state):
+def scan_events(data, n, fields, known, slices, details, counts, state):
     """Scan the events of a window.
 
     Parameters
@@ -597,10 +596,9 @@ def scan_events(data, n, fields, categories, names, slots, slices, details, coun
         Work space.
     counts : (MOST_CATEGORIES, 8) int64
         Number of events by category and phase; incremented.
-    strange : (1,) int64
-        Number of slices of kept categories without numbers for process and thread, or without a time; incremented.
     state : (SCAN_STATE,) int64
-        `state[AT]` is where to begin.
+        `state[AT]` is where to begin; `state[N_STRANGE]` counts slices of kept categories without numbers for process
+        and thread, or without a time.
 
     Returns
     -------
@@ -627,18 +625,18 @@ def scan_events(data, n, fields, categories, names, slots, slices, details, coun
             return BAD_EVENT
         if after > n:
             return INCOMPLETE
-        category, phase = category_of(data, fields, categories, state), phase_of(fields[_PH])
+        category, phase = category_of(data, fields, known.categories, state), phase_of(fields[_PH])
         is_kept = phase == _SLICE and 0 < category <= LAST_KEPT
         if is_kept and fields[_HAS_PID] == _NUMBER and fields[_HAS_TID] == _NUMBER and fields[_HAS_TS]:
             if fields[_HAS_TS] == -1 or fields[_HAS_DUR] == -1:
                 return BAD_TIME
             if fields[_HAS_TS] == _HUGE or fields[_HAS_DUR] == _HUGE:
                 return TOO_LARGE
-            why = keep_slice(data, category, fields, names, slots, slices, details, state)
+            why = keep_slice(data, category, fields, known.names, known.slots, slices, details, state)
             if why != END:
                 return why
         elif is_kept:
-            strange[0] += 1
+            state[N_STRANGE] += 1
         elif phase == _METADATA:
             d = state[N_DETAILS]
             details.slice[d], details.kind[d], details.start[d], details.end[d] = -1, METADATA, p, after

@@ -57,7 +57,7 @@ class Archive:
         regions = self._recording.regions
         self._keeps = np.zeros(len(regions.rows), np.uint8)
         self._keeps[[i for i, (*_, paradigm) in enumerate(regions.rows) if paradigm == NCCL]] = 1
-        self._sorted = Sorted(self._recording.intervals, places.locations)
+        self._sorted = Sorted(self._recording.intervals, [one.number for one in places.locations])
         self._number_rows = np.full(self._recording.n_locations + 1, -1, np.int32)
         self._number_rows[list(places.rows)] = list(places.rows.values())
         d.add_communicators(joined.communicators, NCCL)
@@ -150,9 +150,7 @@ class Archive:
             if (table, name) == ("processes", "program")
         }
         report = {number: key[0] for key, number in r.processes.items()}
-        for row, (number, process, stream) in enumerate(
-            zip(places.locations, places.process, places.streams, strict=True)
-        ):
+        for row, (number, process, _, stream) in enumerate(places.locations):
             if number < 0 or stream is not None:
                 continue
             low, high = r.intervals.span(number)
@@ -167,7 +165,7 @@ class Archive:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def _writer(self, location: int) -> Writer:
-        is_stream = self._places.streams[location] is not None
+        is_stream = self._places.locations[location].stream is not None
         return Writer(self._extra, KERNELS if is_stream else CALLS, self._keeps, self._last)
 
     def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
@@ -225,8 +223,8 @@ class Archive:
         """Return the number of overlapping intervals of streams or threads, and the changes made to them."""
         mine = [
             nested
-            for nested, stream in zip(self._nested, self._places.streams, strict=True)
-            if (stream is not None) == on_streams
+            for nested, one in zip(self._nested, self._places.locations, strict=True)
+            if (one.stream is not None) == on_streams
         ]
         return sum(mine, Nested())
 

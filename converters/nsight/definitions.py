@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from tracecols.converters.definition_tables import DefinitionTables
@@ -22,6 +24,19 @@ KINDS_OF_STREAMS = {2: "CUDA_STREAM_NON_BLOCKING", NULL_STREAM: "CUDA_NULL_STREA
 """Properties of locations by flags of streams (CUpti_ActivityStreamFlag)."""
 
 
+class Location(NamedTuple):
+    """A thread or a stream."""
+
+    number: int
+    """Number of the location; -1 for a thread without events."""
+    process: int
+    """Row of its process."""
+    identifier: int
+    """Identifier of a thread; -1 for streams."""
+    stream: Stream | None
+    """None for threads."""
+
+
 class Places:
     """The rows of processes and locations.
 
@@ -31,16 +46,10 @@ class Places:
         Numbers of the processes, in rank order.
     ranks : dict of int to int
         Rank by the number of the process; processes of which it is not recorded follow the others.
-    locations : list of int
-        Numbers of the locations by row; -1 for a thread without events.
+    locations : list of Location
+        By row.
     rows : dict of int to int
         Row by the number of the location.
-    process : list of int
-        Row of the process, by row of the location.
-    identifiers : list of int
-        Identifiers of threads, by row; -1 for streams.
-    streams : list of Stream or None
-        Streams, by row; None for threads.
     unranked : list of int
         Processes whose rank is not recorded; all of them if recorded ranks contradict each other.
     """
@@ -55,33 +64,25 @@ class Places:
         self.processes = [*sorted(known, key=lambda p: known[p]), *self.unranked]
         free = max(known.values(), default=-1) + 1
         self.ranks = known | {p: free + k for k, p in enumerate(self.unranked)}
-        self.locations: list[int] = []
-        self.process: list[int] = []
-        self.identifiers: list[int] = []
-        self.streams: list[Stream | None] = []
+        self.locations: list[Location] = []
         for row, p in enumerate(self.processes):
             threads = {t: n for (of, t), n in recording.threads.items() if of == p}
             main = process_id(keys[p][1])
             if not threads:
                 # a process needs a thread that launches
                 threads = {main: -1}
-            for t in sorted(threads, key=lambda t: (t != main, t)):
-                self._add(row, threads[t], t, None)
+            self.locations += [
+                Location(threads[t], row, t, None) for t in sorted(threads, key=lambda t: (t != main, t))
+            ]
             streams = {s: n for (of, s), n in recording.streams.items() if of == p}
             device = {s: recording.devices[n] for s, n in streams.items()}
-            for s in sorted(streams, key=lambda s: (device[s], s.number, s.context)):
-                self._add(row, streams[s], -1, s)
-        self.rows = {number: row for row, number in enumerate(self.locations) if number >= 0}
-
-    def _add(self, process: int, number: int, identifier: int, stream: Stream | None) -> None:
-        self.process.append(process)
-        self.locations.append(number)
-        self.identifiers.append(identifier)
-        self.streams.append(stream)
+            order = sorted(streams, key=lambda s: (device[s], s.number, s.context))
+            self.locations += [Location(streams[s], row, -1, s) for s in order]
+        self.rows = {one.number: row for row, one in enumerate(self.locations) if one.number >= 0}
 
     def master(self, process: int) -> int:
         """Return the row of the first thread of a process, by its row."""
-        return self.process.index(process)
+        return next(row for row, one in enumerate(self.locations) if one.process == process)
 
 
 def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int, int]:
@@ -139,9 +140,7 @@ class Definitions(DefinitionTables):
         kinds = self._kinds_of_streams()
         labels: set[tuple[int, str]] = set()
         thread: dict[int, int] = {}
-        for number, process, identifier, stream in zip(
-            places.locations, places.process, places.identifiers, places.streams, strict=True
-        ):
+        for number, process, identifier, stream in places.locations:
             if stream is None:
                 name = names.get(number, "") or f"Thread {identifier}"
             else:
@@ -153,7 +152,7 @@ class Definitions(DefinitionTables):
             if stream is not None and (kind := kinds(places.processes[process], stream)):
                 self.add("properties", table="locations", of=row, name=kind, value="yes")
             thread[process] += 1
-        threads = [row for row, stream in enumerate(places.streams) if stream is None]
+        threads = [row for row, one in enumerate(places.locations) if one.stream is None]
         if len(threads) > len(places.processes):
             # libraries create threads as needed: they are not CPUs that idle
             self.add("groups", type="comm_locations", paradigm="pthread", flags=0, members=threads)
@@ -197,7 +196,7 @@ def _host(content: Content, number: int) -> str:
 def _names_of_processes(content: Content) -> dict[int, str]:
     """Return the names of programs by machine and process."""
     return {
-        int(process_of(pa.array([identifier]).to_numpy())[0]): name
+        int(process_of(np.array(identifier))): name
         for identifier, name in content.named("PROCESSES", "globalPid", "name").items()
     }
 
@@ -206,9 +205,9 @@ def _names_of_threads(recording: Recording) -> dict[int, str]:
     found: dict[int, str] = {}
     for report, content in enumerate(recording.contents):
         for identifier, name in content.named("ThreadNames", "globalTid", "nameId").items():
-            one = pa.array([identifier]).to_numpy()
-            process = recording.processes.get((report, int(process_of(one)[0])))
-            number = recording.threads.get((process, int(thread_of(one)[0]))) if process is not None else None
+            one = np.array(identifier)
+            process = recording.processes.get((report, int(process_of(one))))
+            number = recording.threads.get((process, int(thread_of(one)))) if process is not None else None
             if number is not None:
                 found[number] = name
     return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,28 +33,6 @@ ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 Types = Mapping[str, pa.DataType]
 """Requested columns and their types."""
-
-
-class Tables(Protocol):
-    """The tables of one export."""
-
-    path: Path
-
-    def names(self) -> list[str]:
-        """Return the names of all tables."""
-
-    def columns_of(self, table: str) -> list[str]:
-        """Return the names of a table's columns; empty if there is no such table."""
-
-    def count(self, table: str) -> int:
-        """Return the number of rows of a table."""
-
-    def batches(self, table: str, columns: Types) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table, a bounded number at a time; columns that it lacks are null. Raises SourceError if
-        it cannot be read, or a column holds anything other than numbers or texts."""
-
-    def close(self) -> None:
-        """Close its files."""
 
 
 def open_tables(path: Path) -> Tables:
@@ -85,11 +64,8 @@ def is_export(path: Path) -> bool:
         with open_regular(path) as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return False
-        tables = Database(path)
-        try:
+        with closing(Database(path)) as tables:
             return any(tables.columns_of(name) for name in KNOWN)
-        finally:
-            tables.close()
     except (OSError, SourceError):
         return False
 
@@ -132,7 +108,8 @@ class Database:
         return int(n)
 
     def batches(self, table: str, columns: Types) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table (see `Tables.batches`)."""
+        """Yield the rows of a table, a bounded number at a time; columns that it lacks are null. Raises SourceError if
+        it cannot be read, or a column holds anything other than numbers or texts."""
         there = self.columns_of(table)
         if not there:
             return
@@ -169,7 +146,7 @@ def _batch(path: Path, table: str, given: Mapping[str, Any], columns: Types) -> 
 
 
 class Folder:
-    """A folder with a Parquet file for every table."""
+    """A folder with a Parquet file for every table; it has the methods of `Database`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -192,7 +169,7 @@ class Folder:
             return list(file.schema_arrow.names)
 
     def batches(self, table: str, columns: Types) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a table (see `Tables.batches`)."""
+        """Yield the rows of a table (see `Database.batches`)."""
         if table not in self._files:
             return
         with self._opened(table) as file:
@@ -225,6 +202,10 @@ class Folder:
 
     def close(self) -> None:
         """Do nothing: files are open only while they are read."""
+
+
+Tables = Database | Folder
+"""The tables of one export."""
 
 
 def latest(tables: Tables, table: str) -> str:

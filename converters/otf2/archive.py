@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Loss, Report, has_file
-from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
+from tracecols.converters.buffers import Attributes, Events, PerThread, empty_sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
@@ -124,21 +124,19 @@ class GlobalRanks:
 
 
 class Buffers:
-    """The column buffers of one thread; pages that are never touched cost nothing."""
+    """The buffers of one thread; pages that are never touched cost nothing."""
 
     def __init__(self) -> None:
-        self.events = empty(Events, ROWS)
-        self.sides = Sides(np.empty(ROWS, np.int64), np.empty(ROWS, np.uint8), np.empty((ROWS, N_VALUES), np.int64))
-        self.extras = np.empty(4 * ROWS, np.int64)
-        self.attributes = empty(decode.Attributes, ROWS)
+        extra, attributes = np.empty(4 * ROWS, np.int64), empty(Attributes, ROWS)
+        self.filled = decode.Buffers(empty(Events, ROWS), empty_sides(ROWS), extra, attributes)
         self.chunk: NDArray[np.uint8] | None = None
 
     def make_room(self, wanted: int) -> None:
         """Enlarge the empty buffers so that one record with `wanted` values fits."""
-        if wanted > self.attributes.event.size:
-            self.attributes = empty(decode.Attributes, 2 * wanted)
-        if wanted + 255 > self.extras.size:
-            self.extras = np.empty(2 * wanted + 255, np.int64)
+        if wanted > self.filled.attributes.event.size:
+            self.filled = self.filled._replace(attributes=empty(Attributes, 2 * wanted))
+        if wanted + 255 > self.filled.extra.size:
+            self.filled = self.filled._replace(extra=np.empty(2 * wanted + 255, np.int64))
 
 
 class Archive:
@@ -285,6 +283,7 @@ class Archive:
                 )
             return
         translation, clock = self._read_local(location)
+        meanings = decode.Meanings(tables.EVENTS, translation.arrays, self._metric_values, clock)
         ends = decode.END_OF_CHUNK
         total = 0
         with Chunks(path, self.anchor.event_chunk, buffers.chunk, SALVAGE) as file:
@@ -298,19 +297,7 @@ class Archive:
                 state[decode.CHUNK_EVENTS] = 0
                 while True:
                     chunk = decode.Chunk(file.buffer, file.n, file.big)
-                    ends = decode.decode_events(
-                        chunk,
-                        state,
-                        tables.EVENTS,
-                        translation.arrays,
-                        self._metric_values,
-                        clock,
-                        buffers.events,
-                        buffers.sides,
-                        buffers.extras,
-                        buffers.attributes,
-                        unknown,
-                    )
+                    ends = decode.decode_events(chunk, state, meanings, buffers.filled, unknown)
                     if ends != decode.BUFFERS_FULL:
                         break
                     yield
@@ -333,9 +320,9 @@ class Archive:
     def _batch(self, buffers: Buffers, state: NDArray[np.int64], parts: list[tuple[int, int]]) -> Batch:
         """Turn filled buffers with the events of some locations into columns, and empty them."""
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
-        base = int(state[decode.BASE])
-        time, kind, region = first(buffers.events, n)
-        decoded = event, side_kind, values = first(buffers.sides, n_sides)
+        base, filled = int(state[decode.BASE]), buffers.filled
+        time, kind, region = first(filled.events, n)
+        decoded = event, side_kind, values = first(filled.sides, n_sides)
         batch = Batch(
             {"time": time, "kind": kind, "region": region}, sides.side_tables(tables.SIDE_COLUMNS, decoded), parts
         )
@@ -343,7 +330,7 @@ class Archive:
         self._enter_artificial_regions(region, event - base, side_kind, values, counts)
         self._global_ranks.resolve(batch)
         if counts[EventKind.METRIC]:
-            self._metric_columns(batch, event, side_kind, values, buffers.extras)
+            self._metric_columns(batch, event, side_kind, values, filled.extra)
         if counts[EventKind.PROGRAM_BEGIN]:
             rows = np.flatnonzero(side_kind == EventKind.PROGRAM_BEGIN)
             n_arguments = values[rows, 1]
@@ -352,10 +339,10 @@ class Archive:
                 batch.sides["program_arguments"] = {
                     "row": np.repeat(event[rows], n_arguments),
                     "position": number.astype(np.int32),
-                    "argument": buffers.extras[np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
+                    "argument": filled.extra[np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
                 }
         if n_attributes:
-            of, name, kind_of, value = (a[:n_attributes] for a in buffers.attributes)
+            of, name, kind_of, value = (a[:n_attributes] for a in filled.attributes)
             if counts[EventKind.BUFFER_FLUSH]:
                 # attributes of a flush that was moved after another event have to follow that event's
                 order = np.argsort(of, kind="stable")

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.buffers import N_VALUES
+from tracecols.converters.buffers import N_VALUES, Attributes, Events, Sides, put_event
 from tracecols.converters.otf2.records import MAPS
 from tracecols.kernels.kernel import inner_part, kernel, part
 from tracecols.kernels.ordered import place_of
@@ -26,38 +26,15 @@ PADDING = 64
 
 # state that the decoding of a location carries from call to call
 (
-    POSITION,
-    EVENTS,
-    SIDES,
-    EXTRAS,
-    ATTRIBUTES,
-    BASE,
-    CHUNK_EVENTS,
-    RAW_TIME,
-    TIME,
-    INTERVAL,
-    FAULT,
-    FAULT_DETAIL,
-    FLUSH,
-    N_STATE,
-) = range(14)
+    POSITION, EVENTS, SIDES, EXTRAS, ATTRIBUTES, BASE, CHUNK_EVENTS, RAW_TIME, TIME, INTERVAL, FAULT, FAULT_DETAIL,
+    FLUSH, N_STATE,
+) = range(14)  # fmt: skip
 
 # status of a call
 (
-    END_OF_CHUNK,
-    END_OF_FILE,
-    BUFFERS_FULL,
-    RUNS_OUT,
-    BAD_LENGTH,
-    BAD_INTEGER,
-    BAD_TIME,
-    BAD_RECORD,
-    UNKNOWN_ID,
-    NO_TIME,
-    NO_EVENT,
-    BAD_METRIC,
-    GOES_ON,
-) = range(13)
+    END_OF_CHUNK, END_OF_FILE, BUFFERS_FULL, RUNS_OUT, BAD_LENGTH, BAD_INTEGER, BAD_TIME, BAD_RECORD, UNKNOWN_ID,
+    NO_TIME, NO_EVENT, BAD_METRIC, GOES_ON,
+) = range(13)  # fmt: skip
 
 # types of fields
 U8, C32, C64, S64, TS, F64, STR, U8S, C32S, C64S, IDMAP, VALUE = range(12)
@@ -158,17 +135,26 @@ class Clock(NamedTuple):
     until: NDArray[np.int64]
 
 
-class Attributes(NamedTuple):
-    """Buffers of the attributes in attribute lists; the first `state[ATTRIBUTES]` entries are filled."""
+class Meanings(NamedTuple):
+    """Tables that interpret the records of one location."""
 
-    event: NDArray[np.int64]
-    """(capacity,): number of the event in its location."""
-    attribute: NDArray[np.int64]
-    """(capacity,): row of the attribute."""
-    type: NDArray[np.uint8]
-    """(capacity,)"""
-    value: NDArray[np.int64]
-    """(capacity,): a number, the bits of a number, or a row."""
+    table: EventTables
+    ids: Identifiers
+    metrics: MetricValues
+    clock: Clock
+
+
+class Buffers(NamedTuple):
+    """Output buffers, reused from location to location."""
+
+    events: Events
+    """One entry per event."""
+    sides: Sides
+    """One entry per event with attributes."""
+    extra: NDArray[np.int64]
+    """(capacity,): metric values and program arguments."""
+    attributes: Attributes
+    """One entry per attribute of an attribute list."""
 
 
 # -- numbers, identifiers, times ---------------------------------------------------------------------------------------
@@ -569,14 +555,6 @@ def put_flush_after(flush, last, events, sides, attributes, state):
 
 
 @part
-def put_event(n_events, now, code, region, events):
-    """Write event `n_events` to the buffers."""
-    events.time[n_events] = now
-    events.kind[n_events] = code
-    events.region[n_events] = region
-
-
-@part
 def leave_attributes(ends, event, code, attributes, state):
     """Drop attributes whose event was not reached; return the status, and whether it concerns the attribute list.
 
@@ -599,21 +577,15 @@ def leave_attributes(ends, event, code, attributes, state):
 
 
 @kernel
-def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra, attributes, unknown):
+def decode_events(chunk, state, meanings, filled, unknown):
     """Decode the records of one chunk of an event file.
 
     Parameters
     ----------
     state : (N_STATE,) int64
         Carried from call to call; `state[POSITION]` is where to continue.
-    events : buffers.Events
-        Filled: one entry per event.
-    sides : buffers.Sides
-        Filled: one entry per event with attributes.
-    extra : (capacity,) int64
-        Filled: metric values and program arguments.
-    attributes : Attributes
-        Filled: one entry per attribute of an attribute list.
+    meanings : Meanings
+    filled : Buffers
     unknown : (256,) int64
         Number of records of unknown types, by type.
 
@@ -629,6 +601,8 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     the time of the event, and then the event. So a following ENTER or LEAVE of the same time, with its METRICs, is put
     before the flush.
     """
+    table, ids, metrics, clock = meanings
+    events, sides, extra, attributes = filled
     q = state[POSITION]
     n_events = state[EVENTS]
     base = state[BASE]
@@ -761,22 +735,139 @@ def decode_events(chunk, state, table, ids, metrics, clock, events, sides, extra
     return ends
 
 
+# -- definitions -------------------------------------------------------------------------------------------------------
+
+
+class DefinitionFields(NamedTuple):
+    """The fields of definition records, by record type."""
+
+    n_fields: NDArray[np.uint8]
+    """(256,): UNKNOWN_RECORD for unknown types."""
+    field_type: NDArray[np.uint8]
+    """(256, 12)"""
+    optional_from: NDArray[np.uint8]
+    """(256,): first field that older writers leave out; 255 if there is none."""
+
+
+@part
+def decode_text(chunk, q, end, values, v):
+    """Store position and length of a text; return the position after it, -1 if it does not end within its record."""
+    stop = q
+    while stop < end and chunk.buffer[stop] != 0:
+        stop += 1
+    if stop >= end:
+        return np.int64(-1)
+    values[v], values[v + 1] = q, stop - q
+    return stop + 1
+
+
+@part
+def decode_list(chunk, q, end, of, count, values, v):
+    """Store the elements of a list, or an id map, after their count; return the status, the position after them, and
+    the number of values."""
+    if of == IDMAP:
+        # the count as a compressed number, then the mode: 0 dense, 1 sparse (pairs)
+        size = np.int64(chunk.buffer[q])
+        if size > 8:
+            return BAD_INTEGER, q, v
+        count = load(chunk.buffer, q + 1, size, chunk.big)
+        q += 1 + size
+        if count < 0 or count > end - q:
+            return BAD_LENGTH, q, v
+        values[v] = chunk.buffer[q]
+        if values[v] == 1:
+            count *= 2
+        q += 1
+        v += 1
+    if count < 0 or count > end - q:
+        return BAD_LENGTH, q, v
+    values[v] = count
+    v += 1
+    for _ in range(count):
+        if of == U8S:
+            values[v] = chunk.buffer[q]
+            q += 1
+        else:
+            q, values[v] = load_number(chunk, q, np.int64(8), np.int64(NULL32) if of == C32S else np.int64(-1))
+            if q < 0:
+                return BAD_INTEGER, q, v
+        v += 1
+        if q > end:
+            return BAD_RECORD, q, v
+    return GOES_ON, q, v
+
+
+@part
+def decode_bits(chunk, q, of):
+    """Decode the bits of an attribute value; return the position after it, -1 if it has no size, and the bits."""
+    size = np.int64(0)
+    if of == UINT8 or of == INT8:
+        size = np.int64(1)
+    elif of == UINT16 or of == INT16:
+        size = np.int64(2)
+    elif of == FLOAT:
+        size = np.int64(4)
+    elif of == DOUBLE:
+        size = np.int64(8)
+    if size > 0:
+        return q + size, load(chunk.buffer, q, size, chunk.big)
+    return load_number(chunk, q, np.int64(8), np.int64(-1))
+
+
+@part
+def decode_definition(chunk, q, end, code, table, values, v):
+    """Decode the fields of a definition between two positions; return the status, and the number of values."""
+    count = np.int64(0)
+    for f in range(table.n_fields[code]):
+        of = table.field_type[code, f]
+        if q >= end and f >= table.optional_from[code]:
+            values[v] = values[v + 1] = -1
+            v += 2 if of == VALUE else 1
+            continue
+        is_list = U8S <= of <= IDMAP
+        if q >= end and (not is_list or of == IDMAP):
+            return BAD_RECORD, v
+        if is_list:
+            ends, q, v = decode_list(chunk, q, end, of, count, values, v)
+            if ends != GOES_ON:
+                return ends, v
+        elif of == STR:
+            q = decode_text(chunk, q, end, values, v)
+            if q < 0:
+                return BAD_RECORD, v
+            v += 2
+        else:
+            if of == U8:
+                q, count = q + 1, np.int64(chunk.buffer[q])
+            elif of == TS or of == F64:
+                q, count = q + 8, load8(chunk.buffer, q, chunk.big)
+            elif of == VALUE:
+                values[v] = chunk.buffer[q]
+                q, count = decode_bits(chunk, q + 1, values[v])
+                v += 1
+            elif of == C32:
+                q, count = load_number(chunk, q, np.int64(4), np.int64(NULL32))
+            else:
+                q, count = load_number(chunk, q, np.int64(8), np.int64(-1))
+            if q < 0:
+                return BAD_INTEGER, v
+            values[v] = count
+            v += 1
+        if q > end:
+            return BAD_RECORD, v
+    return GOES_ON, v
+
+
 @kernel
-def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, values, records):
+def decode_definitions(chunk, at, table, values, records):
     """Decode the records of one chunk of a definition file into flat values.
 
     Parameters
     ----------
-    buffer : (n + PADDING,) uint8
-        The chunk and padding.
-    at, n : int
-        Where the records begin, and the number of bytes of the chunk.
-    big : bool
-        Byte order.
-    n_fields, optional_from : (256,) uint8
-        By record type; 255 fields for unknown types.
-    field_type : (256, 12) uint8
-        Types of the fields.
+    chunk : Chunk
+    at : int
+        Where the records begin.
+    table : DefinitionFields
     values : (capacity,) int64
         Filled. A field is one value; text is its position and length; a list is its count and its elements;
         an id map is its mode, the count of its numbers and the numbers; an attribute value is its type and its bits.
@@ -790,142 +881,34 @@ def decode_definitions(buffer, at, n, big, n_fields, field_type, optional_from, 
     n_records, n_values, q : int
         Records and values filled; where decoding stopped.
     """
-    q = at
-    nr = np.int64(0)
-    nv = np.int64(0)
+    q, nr, nv = at, np.int64(0), np.int64(0)
     while True:
-        if q >= n:
+        if q >= chunk.n:
             return RUNS_OUT, nr, nv, q
-        code = buffer[q]
-        if code == 0:
-            return END_OF_CHUNK, nr, nv, q + 1
-        if code == 2:
-            return END_OF_FILE, nr, nv, q + 1
+        code = chunk.buffer[q]
+        if code == CHUNK_ENDS or code == FILE_ENDS:
+            return END_OF_CHUNK if code == CHUNK_ENDS else END_OF_FILE, nr, nv, q + 1
         if code < 5:
             return BAD_RECORD, nr, nv, q
         start = q
         q += 1
-        length = np.int64(buffer[q])
+        length = np.int64(chunk.buffer[q])
         q += 1
         if length == 255:
-            length = load8(buffer, q, big)
+            length = load8(chunk.buffer, q, chunk.big)
             q += 8
-        if length < 0 or q > n or length > n - q:
+        if length < 0 or q > chunk.n or length > chunk.n - q:
             return BAD_LENGTH, nr, nv, start
-        end = q + length
         # a byte gives at most two values (a text's position and length), besides the counts
         if nr >= records.shape[0] or nv + 2 * length + 64 > values.size:
             return BUFFERS_FULL, nr, nv, start
-        records[nr, 0] = code
-        records[nr, 1] = nv
-        records[nr, 2] = start
+        records[nr, 0], records[nr, 1], records[nr, 2] = code, nv, start
         nr += 1
-        fields = n_fields[code]
-        if fields == 255:
-            values[nv] = q
-            values[nv + 1] = length
+        if table.n_fields[code] == UNKNOWN_RECORD:
+            values[nv], values[nv + 1] = q, length
             nv += 2
-            q = end
-            continue
-        count = np.int64(0)
-        for f in range(fields):
-            of = field_type[code, f]
-            if q >= end and f < optional_from[code] and (of < U8S or of > C64S):
-                return BAD_RECORD, nr, nv, start
-            if q >= end and f >= optional_from[code]:
-                # an older writer ended here: absent
-                values[nv] = -1
-                nv += 1
-                if of == VALUE:
-                    values[nv] = -1
-                    nv += 1
-                continue
-            if of == U8:
-                count = np.int64(buffer[q])
-                q += 1
-                values[nv] = count
-                nv += 1
-            elif of == TS or of == F64:
-                values[nv] = load8(buffer, q, big)
-                q += 8
-                nv += 1
-            elif of == STR:
-                stop = q
-                while stop < end and buffer[stop] != 0:
-                    stop += 1
-                if stop >= end:
-                    return BAD_RECORD, nr, nv, start
-                values[nv] = q
-                values[nv + 1] = stop - q
-                nv += 2
-                q = stop + 1
-            elif of == C32S or of == C64S or of == U8S or of == IDMAP:
-                if of == IDMAP:
-                    # the count as a compressed number, then the mode: 0 dense, 1 sparse (pairs)
-                    size = np.int64(buffer[q])
-                    if size > 8:
-                        return BAD_INTEGER, nr, nv, start
-                    count = load(buffer, q + 1, size, big)
-                    q += 1 + size
-                    if count < 0 or count > end - q:
-                        return BAD_LENGTH, nr, nv, start
-                    values[nv] = buffer[q]
-                    nv += 1
-                    q += 1
-                    if values[nv - 1] == 1:
-                        count *= 2
-                values[nv] = count
-                nv += 1
-                if count < 0 or count > end - q:
-                    return BAD_LENGTH, nr, nv, start
-                for _ in range(count):
-                    if of == U8S:
-                        values[nv] = buffer[q]
-                        q += 1
-                    else:
-                        size = np.int64(buffer[q])
-                        if size == 255:
-                            values[nv] = 0xFFFFFFFF if of == C32S else -1
-                            size = 0
-                        elif size > 8:
-                            return BAD_INTEGER, nr, nv, start
-                        else:
-                            values[nv] = load(buffer, q + 1, size, big)
-                        q += 1 + size
-                    nv += 1
-                    if q > end:
-                        return BAD_RECORD, nr, nv, start
-            else:
-                if of == VALUE:
-                    of = buffer[q]
-                    q += 1
-                    values[nv] = of
-                    nv += 1
-                    if of == 1 or of == 5:
-                        size = np.int64(1)
-                    elif of == 2 or of == 6:
-                        size = np.int64(2)
-                    elif of == 9:
-                        size = np.int64(4)
-                    elif of == 10:
-                        size = np.int64(8)
-                    else:
-                        size = np.int64(-1)
-                    of = np.uint8(C64)
-                else:
-                    size = np.int64(-1)
-                if size < 0:
-                    size = np.int64(buffer[q])
-                    q += 1
-                if size == 255:
-                    count = np.int64(0xFFFFFFFF) if of == C32 else np.int64(-1)
-                elif size > 8 or (of == C32 and size > 4):
-                    return BAD_INTEGER, nr, nv, start
-                else:
-                    count = load(buffer, q, size, big)
-                    q += size
-                values[nv] = count
-                nv += 1
-            if q > end:
-                return BAD_RECORD, nr, nv, start
-        q = end
+        else:
+            ends, nv = decode_definition(chunk, q, q + length, code, table, values, nv)
+            if ends != GOES_ON:
+                return ends, nr, nv, start
+        q += length

@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Clock
+from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.nccl import communicates
 from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
-from tracecols.converters.otf2.records import DEFINITION_RECORDS, MAPS, MARKER_RECORDS, Record
+from tracecols.converters.otf2.records import DEFINED, DEFINITION_RECORDS, MAPS, MARKER_RECORDS, STORED, Record
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.distinct import distinct
 from tracecols.errors import SourceError
-from tracecols.schema import DEFINITIONS, enums
+from tracecols.schema import enums
 
 DEVICES = ("cuda", "hip", "unknown")
 """Paradigms that recorders assign to kernels."""
@@ -46,7 +47,7 @@ _METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 
 
 def split_records(
-    file: Chunks, table: tables.DefinitionTables
+    file: Chunks, table: decode.DefinitionFields
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64], bytes]]:
     """Decode a whole definition file, chunk by chunk.
 
@@ -61,17 +62,8 @@ def split_records(
         while True:
             values = np.empty(room, np.int64)
             records = np.empty((room // 4, 3), np.int64)
-            ends, n_records, n_values, stop = decode.decode_definitions(
-                file.buffer,
-                at,
-                file.n,
-                file.big,
-                table.n_fields,
-                table.field_type,
-                table.optional_from,
-                values,
-                records,
-            )
+            chunk = decode.Chunk(file.buffer, file.n, file.big)
+            ends, n_records, n_values, stop = decode.decode_definitions(chunk, at, table, values, records)
             if ends not in (decode.END_OF_CHUNK, decode.END_OF_FILE, decode.BUFFERS_FULL):
                 raise file.error(int(stop), explain(ends, 0, MAPS))
             if ends == decode.BUFFERS_FULL and n_records == 0:
@@ -97,7 +89,7 @@ def _value_width(record: Record) -> int:
 
 
 def read_records(
-    path: Path, chunk_size: int, of: tuple[tables.DefinitionTables, dict[int, Record]] = GLOBAL_FILE
+    path: Path, chunk_size: int, of: tuple[decode.DefinitionFields, dict[int, Record]] = GLOBAL_FILE
 ) -> tuple[dict[str, dict[str, list[Any]]], int]:
     """Read the raw records of a definition file (`GLOBAL_FILE` or `MARKER_FILE`): for each record type a list per
     field; also return the number of records."""
@@ -187,7 +179,7 @@ class Ids:
         return self.row.get(value, -1)
 
 
-class Definitions:
+class Definitions(DefinitionTables):
     """The definition tables of the store, and the maps from identifiers of the archive to their rows.
 
     Attributes
@@ -196,7 +188,7 @@ class Definitions:
     tables : dict of str to dict of str to list
         Columns of every table in `tracecols.schema.DEFINITIONS`.
     ids : dict of str to Ids
-        Rows by identifier, by kind of identifier (`records.MAPS`).
+        Rows by identifier, by kind of identifier (`records.MAPS`, and nodes of the system tree).
     metric_types : list of list of str
         Dtypes of the members of every metric class.
     global_ranks : dict of int to (n_listed,) int64
@@ -210,6 +202,7 @@ class Definitions:
     """
 
     def __init__(self, path: Path, chunk_size: int, n_expected: int) -> None:
+        super().__init__()
         found, n = read_records(path, chunk_size)
         if n != n_expected:
             raise SourceError(
@@ -234,9 +227,6 @@ class Definitions:
         self._text = dict(zip(strings["self"], strings["string"], strict=True))
         self.ids = {name: Ids([]) for name in MAPS}
         self.global_ranks: dict[int, NDArray[np.int64]] = {}
-        self.tables: dict[str, dict[str, list[Any]]] = {
-            name: {c: [] for c in t.names} for name, t in DEFINITIONS.items()
-        }
         self.tables["strings"] = {"id": strings["self"], "string": strings["string"]}
         self.ids["STRING"] = self._ids("String")
         self._system()
@@ -246,15 +236,12 @@ class Definitions:
         self._metrics()
         self._topologies()
         self._small_tables()
-        self._io_tables()
         self._properties()
         for name, columns in found.items():
             if name not in _TABLED:
                 for values in zip(*columns.values(), strict=True):
-                    self.tables["other_definitions"]["record"].append(name)
-                    self.tables["other_definitions"]["values"].append(
-                        json.dumps(dict(zip(columns, values, strict=True)))
-                    )
+                    fields = json.dumps(dict(zip(columns, values, strict=True)))
+                    self.add("other_definitions", record=name, values=fields)
 
     def _ids(self, *records: str) -> Ids:
         """Index the identifiers of one or more record types that share them."""
@@ -310,21 +297,27 @@ class Definitions:
                 raise self._dangling(record, i, field, value)
         return [text.get(v, "") for v in values]
 
-    def _put(self, table: str, map_name: str, record: str, **columns: list[Any]) -> None:
-        self.ids[map_name] = self._ids(record)
-        self.tables[table] = {"id": self._found[record]["self"], **columns}
+    def _stored(self, table: str) -> None:
+        """Fill a table whose rows are the records of one type (`records.STORED`)."""
+        record, columns = STORED[table]
+        own, *fields = DEFINED[record].fields
+        self.ids[own.map] = self._ids(record)
+        self.tables[table] = {"id": self._found[record]["self"]}
+        for column, field in zip(columns, fields, strict=True):
+            values = self._found[record][field.name]
+            if field.map == "STRING":
+                values = self._texts(record, field.name)
+            elif field.enumeration is not None:
+                values = [enums.name_of(field.enumeration, v) for v in values]
+            elif field.map:
+                values = self._refs(record, field.name, self.ids[field.map])
+            if field.map == own.map:
+                values = self._acyclic(record, self.tables[table]["id"], values)
+            self.tables[table][column] = values
 
     def _system(self) -> None:
-        nodes, locations = self._found["SystemTreeNode"], self._found["Location"]
-        self._nodes = self._ids("SystemTreeNode")
-        self.tables["system_tree_nodes"] = {
-            "id": nodes["self"],
-            "name": self._texts("SystemTreeNode"),
-            "class_name": self._texts("SystemTreeNode", "class_name"),
-            "parent": self._acyclic(
-                "SystemTreeNode", nodes["self"], self._refs("SystemTreeNode", "parent", self._nodes)
-            ),
-        }
+        locations = self._found["Location"]
+        self._stored("system_tree_nodes")
         if not locations["self"]:
             raise SourceError(f"{self.path} defines no locations\n  the trace is empty or damaged")
         known = set(self._ids("LocationGroup").row)
@@ -365,7 +358,10 @@ class Definitions:
         )
         ids = [groups["self"][i] for i in order]
         self.ids["LOCATION_GROUP"] = processes = Ids(ids)
-        names, nodes_of = self._texts("LocationGroup"), self._refs("LocationGroup", "system_tree_parent", self._nodes)
+        names, nodes_of = (
+            self._texts("LocationGroup"),
+            self._refs("LocationGroup", "system_tree_parent", self.ids["SYSTEM_TREE_NODE"]),
+        )
         creators = self._refs("LocationGroup", "creating_location_group", processes)
         self.tables["processes"] = {
             "id": ids,
@@ -423,8 +419,8 @@ class Definitions:
             "begin_line": [0 if v == UNDEFINED else v for v in r["begin_line_number"]],
             "end_line": [0 if v == UNDEFINED else v for v in r["end_line_number"]],
         }
-        ids = list(r["self"])
         self.ids["REGION"] = self._ids("Region")
+        self.tables["regions"] = {"id": list(r["self"]), **columns}
 
         # Artificial regions for records that name no region; added if the source does not define them.
         artificial = {n: i for i, n in enumerate(name) if columns["role"][i] == "artificial"}
@@ -432,11 +428,7 @@ class Definitions:
         def made(region: str, paradigm: str) -> int:
             if region in artificial:
                 return artificial[region]
-            new = {"name": region, "canonical_name": region, "role": "artificial", "paradigm": paradigm}
-            for column, values in columns.items():
-                values.append(new.get(column, 0 if column in ("flags", "begin_line", "end_line") else ""))
-            ids.append(-1)
-            return len(ids) - 1
+            return self.add_region(region, "artificial", paradigm, id=-1)
 
         self.off_region = made("MEASUREMENT OFF", "user")
         self.flush_region = made("TRACE BUFFER FLUSH", "measurement_system")
@@ -452,7 +444,6 @@ class Definitions:
         self.program_region = {row: by_text[text] for row, text in enumerate(strings) if text in by_text}
         self.any_program = programs[0] if programs else made("PROGRAM", "measurement_system")
         self.unknown_region = made("UNKNOWN", "unknown") if self._found["CallingContext"]["self"] else -1
-        self.tables["regions"] = {"id": ids, **columns}
 
     def _group_types(self) -> tuple[list[str], list[str]]:
         g = self._found["Group"]
@@ -494,16 +485,15 @@ class Definitions:
                 rows.append(rows_of(i, kind, members))
             else:
                 rows.append(list(members))
-        self._put(
-            "groups",
-            "GROUP",
-            "Group",
-            name=self._texts("Group"),
-            type=kinds,
-            paradigm=paradigms,
-            flags=[max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]],
-            members=rows,
-        )
+        self.ids["GROUP"] = self._ids("Group")
+        self.tables["groups"] = {
+            "id": g["self"],
+            "name": self._texts("Group"),
+            "type": kinds,
+            "paradigm": paradigms,
+            "flags": [max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]],
+            "members": rows,
+        }
         self._communicators(rows, listed)
 
     def _communicators(self, rows: list[list[int]], listed: dict[str, list[int]]) -> None:
@@ -612,84 +602,21 @@ class Definitions:
         }
 
     def _small_tables(self) -> None:
-        f = self._found
-        a, p, w, s, i = (f[n] for n in ("Attribute", "Parameter", "RmaWin", "SourceCodeLocation", "InterruptGenerator"))
-        texts, refs = self._texts, self._refs
-        comm, regions, lines = self.ids["COMM"], self.ids["REGION"], self._ids("SourceCodeLocation")
-        self._put(
-            "attribute_definitions",
-            "ATTRIBUTE",
-            "Attribute",
-            name=texts("Attribute"),
-            type=[enums.name_of(enums.VALUE_TYPES, v) for v in a["type"]],
-            description=texts("Attribute", "description"),
-        )
-        self._put(
-            "parameter_definitions",
-            "PARAMETER",
-            "Parameter",
-            name=texts("Parameter"),
-            type=[enums.name_of(enums.PARAMETER_TYPES, v) for v in p["parameter_type"]],
-        )
+        for table in STORED:
+            if table not in ("system_tree_nodes", "io_handles"):
+                self._stored(table)
         # before version 3 windows had no flags, and always had events of creation and destruction
-        self._put(
-            "windows",
-            "RMA_WIN",
-            "RmaWin",
-            name=texts("RmaWin"),
-            communicator=refs("RmaWin", "comm", comm),
-            flags=[v if v >= 0 else 1 for v in w["flags"]],
-        )
-        self._put(
-            "source_code_locations",
-            "SCL",
-            "SourceCodeLocation",
-            file=texts("SourceCodeLocation", "file"),
-            line=s["line_number"],
-        )
-        self._put(
-            "interrupt_generators",
-            "INTERRUPT_GENERATOR",
-            "InterruptGenerator",
-            name=texts("InterruptGenerator"),
-            mode=[enums.name_of(enums.INTERRUPT_MODES, v) for v in i["mode"]],
-            base=i["base"],
-            exponent=i["exponent"],
-            period=i["period"],
-        )
-        parents = refs("CallingContext", "parent", self._ids("CallingContext"))
-        self._put(
-            "calling_contexts",
-            "CALLING_CONTEXT",
-            "CallingContext",
-            region=refs("CallingContext", "region", regions),
-            source_code_location=refs("CallingContext", "source_code_location", lines),
-            parent=self._acyclic("CallingContext", f["CallingContext"]["self"], parents),
-        )
-
-    def _io_tables(self) -> None:
-        f, texts, refs = self._found, self._texts, self._refs
-        files, folders = f["IoRegularFile"], f["IoDirectory"]
+        self.tables["windows"]["flags"] = [v if v >= 0 else 1 for v in self.tables["windows"]["flags"]]
+        files, folders = self._found["IoRegularFile"], self._found["IoDirectory"]
         self.ids["IO_FILE"] = self._ids("IoRegularFile", "IoDirectory")
+        nodes = self.ids["SYSTEM_TREE_NODE"]
         self.tables["io_files"] = {
             "id": files["self"] + folders["self"],
-            "name": texts("IoRegularFile") + texts("IoDirectory"),
+            "name": self._texts("IoRegularFile") + self._texts("IoDirectory"),
             "type": ["file"] * len(files["self"]) + ["directory"] * len(folders["self"]),
-            "scope": refs("IoRegularFile", "scope", self._nodes) + refs("IoDirectory", "scope", self._nodes),
+            "scope": self._refs("IoRegularFile", "scope", nodes) + self._refs("IoDirectory", "scope", nodes),
         }
-        h = f["IoHandle"]
-        parents = refs("IoHandle", "parent", self._ids("IoHandle"))
-        self._put(
-            "io_handles",
-            "IO_HANDLE",
-            "IoHandle",
-            name=texts("IoHandle"),
-            file=refs("IoHandle", "file", self.ids["IO_FILE"]),
-            paradigm=h["io_paradigm"],
-            flags=h["io_handle_flags"],
-            communicator=refs("IoHandle", "comm", self.ids["COMM"]),
-            parent=self._acyclic("IoHandle", h["self"], parents),
-        )
+        self._stored("io_handles")
 
     def _value_text(self, of: int, bits: int) -> str:
         if of == 11:
@@ -705,7 +632,7 @@ class Definitions:
     def _properties(self) -> None:
         rows = self.tables["properties"]
         for record, table, ids in (
-            ("SystemTreeNodeProperty", "system_tree_nodes", self._nodes),
+            ("SystemTreeNodeProperty", "system_tree_nodes", self.ids["SYSTEM_TREE_NODE"]),
             ("LocationGroupProperty", "processes", self.ids["LOCATION_GROUP"]),
             ("LocationProperty", "locations", self.ids["LOCATION"]),
         ):

@@ -7,10 +7,12 @@ call returns at a record boundary.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tracecols.converters.buffers import Events
 from tracecols.converters.otf2.decode import ATTRIBUTE_LIST, C32, ENTER, LEAVE, PROGRAM_BEGIN, TIME_STAMP, TS, U8
 from tracecols.kernels.kernel import kernel, part
 
@@ -100,79 +102,72 @@ def put_length(out, at, end):
 class Layout(NamedTuple):
     """The encoding of events, by number of their kind (`write.LAYOUT`)."""
 
-    has_length: Any
-    """(256,) bool: whether the record has a length."""
-    n_fields: Any
-    """(256,) uint8: number of fields; 255 if OTF2 has no record of the kind."""
-    field_type: Any
-    """(256, 6) uint8: types of the fields."""
-    family: Any
-    """(256,) uint8: side table with the fields; NO_FAMILY, METRIC_FAMILY."""
+    has_length: NDArray[np.uint8]
+    n_fields: NDArray[np.uint8]
+    """`has_length` and `n_fields`: (256,), whether the record has a length; number of fields, 255 if OTF2 has no record
+    of the kind."""
+    field_type: NDArray[np.uint8]
+    """(256, 8): types of the fields."""
+    family: NDArray[np.uint8]
+    """(256,): side table with the fields; NO_FAMILY, METRIC_FAMILY."""
 
 
-class Events(NamedTuple):
-    """The events of a batch."""
-
-    time: Any
-    """(n,) int64"""
-    kind: Any
-    """(n,) uint8"""
-    region: Any
-    """(n,) int32"""
-
-
-class Sides(NamedTuple):
+class SideTables(NamedTuple):
     """The side tables of a batch, concatenated in one array, column by column; the first column of each is `row`."""
 
-    values: Any
-    """(any,) int64: the columns, and the values of METRIC events."""
-    column: Any
-    """(256, 6) int64: distance in `values` from a row to each of its fields, by kind."""
-    next: Any
-    """(n_families,) int64: position of the next row of each side table in `values`; advanced."""
-    end: Any
-    """(n_families,) int64: end of the rows of each side table in `values`."""
+    values: NDArray[np.int64]
+    """(any,): the columns, and the values of METRIC events."""
+    column: NDArray[np.int64]
+    """(256, 6): distance in `values` from a row to each of its fields, by kind."""
+    next: NDArray[np.int64]
+    """(n_families,): position of the next row of each side table in `values`; advanced."""
+    end: NDArray[np.int64]
+    """(n_families,): end of the rows of each side table in `values`."""
 
 
 class Attributes(NamedTuple):
     """Attributes of events, in the order of the events."""
 
-    row: Any
-    """(any,) int64"""
-    attribute: Any
-    """(any,) int32"""
-    type: Any
-    """(any,) uint8"""
-    value: Any
-    """(any,) int64: bits of the value."""
+    row: NDArray[np.int64]
+    attribute: NDArray[np.int32]
+    type: NDArray[np.uint8]
+    value: NDArray[np.int64]
+    """`row`, `attribute`, `type` and `value`: (any,); the last one holds bits."""
 
 
 class Metrics(NamedTuple):
     """METRIC events, and the metric classes."""
 
-    row: Any
-    """(n,) int64"""
-    source: Any
-    """(n,) int64: sampled class or instance."""
-    first: Any
-    """(n,) int64: position of the first value in `Sides.values`."""
-    stride: Any
-    """(n,) int64: distance to the next value."""
-    metric_class: Any
-    """(n,) int64"""
-    type_start: Any
-    """(n_classes + 1,) int64: start of the value types of each class in `type_code`."""
-    type_code: Any
-    """(any,) uint8"""
+    row: NDArray[np.int64]
+    source: NDArray[np.int64]
+    """`row` and `source`: (n,), the event, and the sampled class or instance."""
+    first: NDArray[np.int64]
+    stride: NDArray[np.int64]
+    """`first` and `stride`: (n,), position of the first value in `SideTables.values`, and distance to the next."""
+    metric_class: NDArray[np.int64]
+    """(n,)"""
+    type_start: NDArray[np.int64]
+    """(n_classes + 1,): start of the value types of each class in `type_code`."""
+    type_code: NDArray[np.uint8]
+    """(any,)"""
 
 
 class Arguments(NamedTuple):
     """Arguments of programs, in the order of the PROGRAM_BEGIN events."""
 
-    row: Any
-    """(any,) int64"""
-    argument: Any
-    """(any,) int32"""
+    row: NDArray[np.int64]
+    argument: NDArray[np.int32]
+    """`row` and `argument`: (any,)"""
+
+
+class Given(NamedTuple):
+    """The events of a batch, and what belongs to them."""
+
+    events: Events
+    sides: SideTables
+    attributes: Attributes
+    metrics: Metrics
+    arguments: Arguments
 
 
 @kernel
@@ -320,7 +315,7 @@ def put_values(out, q, metrics, values, m):
 
 
 @kernel
-def encode_events(out, limit, state, layout, events, sides, attributes, metrics, arguments, left_out):
+def encode_events(out, limit, state, layout, given, left_out):
     """Encode consecutive events of one location into one chunk.
 
     Parameters
@@ -331,11 +326,7 @@ def encode_events(out, limit, state, layout, events, sides, attributes, metrics,
         Carried from call to call: `EVENT` is the next event of this batch, `POSITION` where it is written, `BASE` the
         number in the location of the batch's event 0; `SHIFT` is subtracted from times.
     layout : Layout
-    events : Events
-    sides : Sides
-    attributes : Attributes
-    metrics : Metrics
-    arguments : Arguments
+    given : Given
     left_out : (256,) int64
         Number of events that OTF2 has no record for, by kind; incremented.
 
@@ -344,6 +335,7 @@ def encode_events(out, limit, state, layout, events, sides, attributes, metrics,
     int
         DONE, CHUNK_FULL, or the error in event `state[EVENT]`.
     """
+    events, sides, attributes, metrics, arguments = given
     n = events.time.size
     base = state[BASE]
     shift = state[SHIFT]

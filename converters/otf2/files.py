@@ -37,36 +37,56 @@ class Anchor:
     properties: dict[str, str] = field(default_factory=dict)
 
 
+_SUBSTRATES = {
+    2: f"is {SIONLIB.what}; that is not read\n  {SIONLIB.todo}",
+    3: (
+        "was written without files of events (file substrate NONE), so that there is nothing to read\n"
+        "  record again with POSIX files"
+    ),
+}
+"""File substrates of archives that are not read, and what to do."""
+
+
+class _AnchorFile:
+    """The bytes of an anchor file, read from `at` on."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self.path, self.data = path, read_bytes(path)
+        except OSError as error:
+            raise unreadable(path, error, "copy the archive again") from error
+        data = self.data
+        if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
+            raise SourceError(f"{path} is not an OTF2 anchor file\n  expected 'OTF2' at byte 2, found {data[2:7]!r}")
+        self._order = "<" if data[1] == LITTLE else ">"
+        self.at = 7
+
+    def _cut(self, what: str) -> SourceError:
+        return SourceError(f"{self.path} is cut off at byte {len(self.data)}\n  {what}; copy the archive again")
+
+    def number(self, code: str) -> int:
+        """Read a number in the format of `struct`."""
+        end = self.at + struct.calcsize(code)
+        if end > len(self.data):
+            raise self._cut("it should go on")
+        (value,) = struct.unpack_from(self._order + code, self.data, self.at)
+        self.at = end
+        return int(value)
+
+    def text(self) -> str:
+        """Read a text that ends with a zero."""
+        end = self.data.find(b"\0", self.at)
+        if end < 0:
+            raise self._cut("a text does not end")
+        start, self.at = self.at, end + 1
+        return self.data[start:end].decode("utf-8", "replace")
+
+
 def read_anchor(path: Path) -> Anchor:
     """Read the anchor file of an archive. Raises SourceError if it is not an anchor file or is damaged. Raises
     UnsupportedError if the archive is a SIONlib container, compressed, or of a newer trace format."""
-    try:
-        data = read_bytes(path)
-    except OSError as error:
-        raise unreadable(path, error, "copy the archive again") from error
-    if len(data) < 8 or data[0] != 3 or data[1] not in (LITTLE, BIG) or data[2:7] != b"OTF2\0":
-        raise SourceError(f"{path} is not an OTF2 anchor file\n  expected 'OTF2' at byte 2, found {data[2:7]!r}")
-    order = "<" if data[1] == LITTLE else ">"
-    at = 7
-
-    def number(code: str) -> int:
-        nonlocal at
-        size = struct.calcsize(code)
-        if at + size > len(data):
-            raise SourceError(f"{path} is cut off at byte {len(data)}\n  it should go on; copy the archive again")
-        (value,) = struct.unpack_from(order + code, data, at)
-        at += size
-        return int(value)
-
-    def text() -> str:
-        nonlocal at
-        end = data.find(b"\0", at)
-        if end < 0:
-            raise SourceError(f"{path} is cut off at byte {len(data)}\n  a text does not end; copy the archive again")
-        value = data[at:end].decode("utf-8", "replace")
-        at = end + 1
-        return value
-
+    file = _AnchorFile(path)
+    number, text = file.number, file.text
     anchor_format = number("B")
     result = Anchor(number("B"))
     result.library = ".".join(str(number("B")) for _ in range(3))
@@ -77,17 +97,9 @@ def read_anchor(path: Path) -> Anchor:
         )
     result.event_chunk, result.definition_chunk = number("Q"), number("Q")
     substrate, compression = number("B"), number("B")
-    if substrate == 2:
-        raise UnsupportedError(f"{path} is {SIONLIB.what}; that is not read\n  {SIONLIB.todo}")
-    if substrate == 3:
-        raise UnsupportedError(
-            f"{path} was written without files of events (file substrate NONE), so that there is nothing to read\n"
-            "  record again with POSIX files"
-        )
     if substrate != 1:
-        raise UnsupportedError(
-            f"{path} has file substrate {substrate}, which is not supported\n  only POSIX files (1) are"
-        )
+        otherwise = f"has file substrate {substrate}, which is not supported\n  only POSIX files (1) are"
+        raise UnsupportedError(f"{path} {_SUBSTRATES.get(substrate, otherwise)}")
     if compression != 1:
         raise UnsupportedError(
             f"{path} is compressed (compression {compression}), which is not supported\n  record it without compression"
@@ -101,9 +113,9 @@ def read_anchor(path: Path) -> Anchor:
         number("Q")  # identifier of the trace
     if anchor_format >= 3:
         number("I"), number("I")
-    if at >= len(data) or data[at] != 2:
+    if file.data[file.at : file.at + 1] != b"\2":
         raise SourceError(
-            f"{path} does not end as an anchor file at byte {at}\n  it is damaged; copy the archive again"
+            f"{path} does not end as an anchor file at byte {file.at}\n  it is damaged; copy the archive again"
         )
     for name, size in (("event", result.event_chunk), ("definition", result.definition_chunk)):
         if not HEADER < size <= MAX_CHUNK:

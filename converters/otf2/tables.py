@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.otf2 import decode
 from tracecols.converters.otf2.records import (
@@ -27,14 +24,6 @@ _TYPES = {
 }  # fmt: skip
 
 
-class DefinitionTables(NamedTuple):
-    """Arguments of `decode_definitions` that describe record types."""
-
-    n_fields: NDArray[np.uint8]
-    field_type: NDArray[np.uint8]
-    optional_from: NDArray[np.uint8]
-
-
 def _event_tables() -> decode.EventTables:
     has_length = np.ones(256, np.uint8)
     n_fields = np.full(256, decode.UNKNOWN_RECORD, np.uint8)
@@ -53,8 +42,8 @@ def _event_tables() -> decode.EventTables:
     return decode.EventTables(has_length, n_fields, field_type, field_map, value_map)
 
 
-def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
-    n_fields = np.full(256, 255, np.uint8)
+def _definition_tables(records: tuple[Record, ...]) -> decode.DefinitionFields:
+    n_fields = np.full(256, decode.UNKNOWN_RECORD, np.uint8)
     field_type = np.zeros((256, 12), np.uint8)
     optional_from = np.full(256, 255, np.uint8)
     for record in records:
@@ -64,7 +53,7 @@ def _definition_tables(records: tuple[Record, ...]) -> DefinitionTables:
         optional = [i for i, field in enumerate(record.fields) if field.optional]
         if optional:
             optional_from[record.code] = optional[0]
-    return DefinitionTables(n_fields, field_type, optional_from)
+    return decode.DefinitionFields(n_fields, field_type, optional_from)
 
 
 EVENTS = _event_tables()
@@ -73,5 +62,5 @@ LOCAL = _definition_tables(LOCAL_RECORDS)
 MARKERS = _definition_tables(MARKER_RECORDS)
 
 
-_KNOWN = {int(k.number) for k in KINDS}
+_KNOWN = {int(k) for k in KINDS}
 SIDE_COLUMNS = side_columns({EventKind(r.code): [f.name for f in r.fields] for r in EVENT_RECORDS if r.code in _KNOWN})

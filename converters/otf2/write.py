@@ -8,23 +8,24 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Report, Source
-from tracecols.converters.buffers import PerThread
+from tracecols.converters.buffers import Events, PerThread
 from tracecols.converters.otf2 import encode, tables
 from tracecols.converters.otf2.files import HEADER, LITTLE, MAX_CHUNK
 from tracecols.converters.otf2.records import EVENT_RECORDS
 from tracecols.converters.otf2.write_definitions import GlobalDefinitions, framed
 from tracecols.errors import TracecolsError
 from tracecols.given.files import check_path
+from tracecols.kernels.arrays import types_of
 from tracecols.schema import KINDS, NAMES, EventKind, enums
 from tracecols.store.outputs import check_place
 from tracecols.version import __version__
@@ -60,11 +61,11 @@ def _layout() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     family = np.full(256, encode.NO_FAMILY, np.uint8)
     column = np.zeros((256, 6), np.int64)
     for kind in KINDS:
-        if kind.family in _FAMILIES and kind.number in _RECORD:
-            family[kind.number] = _FAMILIES[kind.family]
+        if kind.family in _FAMILIES and kind in _RECORD:
+            family[kind] = _FAMILIES[kind.family]
             names = [name for name, _ in tables.SIDE_COLUMNS[kind.family][2]]
-            for f, field in enumerate(_RECORD[kind.number].fields):
-                column[kind.number, f] = 1 + names.index(field.name)
+            for f, field in enumerate(_RECORD[kind].fields):
+                column[kind, f] = 1 + names.index(field.name)
     family[EventKind.METRIC] = encode.METRIC_FAMILY
     return family, column
 
@@ -97,11 +98,19 @@ class Buffers:
         return start
 
 
-def _fixed(column: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """Return a column in the form the kernel is compiled for: contiguous and read-only."""
-    result = np.ascontiguousarray(column, dtype).view()
-    result.flags.writeable = False
-    return result
+T = TypeVar("T", bound=NamedTuple)
+
+
+def _fixed(group: type[T], table: Mapping[str, NDArray[Any]]) -> T:
+    """Return columns of a table, empty ones for those that it lacks, in the form the kernel is compiled for: contiguous
+    and read-only."""
+
+    def column(name: str, dtype: np.dtype[Any]) -> Any:
+        found = np.ascontiguousarray(table.get(name, np.zeros(0, dtype)), dtype).view()
+        found.flags.writeable = False
+        return found
+
+    return group(*(column(name, dtype) for name, dtype in zip(group._fields, types_of(group), strict=True)))
 
 
 class EventFile:
@@ -134,7 +143,7 @@ class EventFile:
         what: str,
     ) -> None:
         self._file, self._buffers, self._size, self._what = file, buffers, event_chunk, what
-        self._types = type_start, type_code
+        self._type_start, self._type_code = type_start, type_code
         self._state = np.zeros(encode.N_STATE, np.int64)
         self._state[encode.POSITION] = HEADER
         self._state[encode.TIME] = encode.NO_TIME
@@ -159,21 +168,23 @@ class EventFile:
         n = batch.events["time"].size
         if not n:
             return
-        events = encode.Events(
-            *(_fixed(batch.events[c], t) for c, t in (("time", np.int64), ("kind", np.uint8), ("region", np.int32)))
-        )
+        events = _fixed(Events, batch.events)
         if self._is_first:
             state[encode.SHIFT] = min(int(events.time.min()), 0)
             self._is_first = False
-        sides, attributes, arguments = self._side_tables(batch)
-        metrics = encode.Metrics(*(*self._metrics(batch), *self._types))
-        sides = sides._replace(values=buffers.values)
+        # the buffer may grow with each table
+        side_tables, metrics = self._side_tables(batch), self._metrics(batch)
+        given = encode.Given(
+            events,
+            side_tables._replace(values=buffers.values),
+            _fixed(encode.Attributes, batch.sides.get("attributes", {})),
+            metrics,
+            _fixed(encode.Arguments, batch.sides.get("program_arguments", {})),
+        )
         state[[encode.EVENT, encode.ATTRIBUTE, encode.METRIC, encode.ARGUMENT]] = 0
         limit = self._size - encode.TAIL
         while True:
-            ends = encode.encode_events(
-                buffers.chunk, limit, state, LAYOUT, events, sides, attributes, metrics, arguments, self.left_out
-            )
+            ends = encode.encode_events(buffers.chunk, limit, state, LAYOUT, given, self.left_out)
             if ends == encode.DONE:
                 break
             if ends != encode.CHUNK_FULL:
@@ -181,7 +192,7 @@ class EventFile:
             self._flush(b"\0")
         state[encode.BASE] += n
 
-    def _side_tables(self, batch: Batch) -> tuple[encode.Sides, encode.Attributes, encode.Arguments]:
+    def _side_tables(self, batch: Batch) -> encode.SideTables:
         """Copy the side tables of a batch into the buffer, and return their positions."""
         buffers = self._buffers
         buffers.n_values = 0
@@ -192,48 +203,24 @@ class EventFile:
                 row_at[_FAMILIES[name]] = buffers.put(table["row"], *(table[c] for c, _ in columns))
                 counts[_FAMILIES[name]] = table["row"].size
         column = COLUMN * counts[np.minimum(LAYOUT.family, len(_FAMILIES))][:, None]
-        attributes = batch.sides.get("attributes", {})
-        arguments = batch.sides.get("program_arguments", {})
-        nothing = np.zeros(0, np.int64)
-        return (
-            encode.Sides(buffers.values, column, row_at, row_at + counts[:-1]),
-            encode.Attributes(
-                *(
-                    _fixed(attributes.get(c, nothing), t)
-                    for c, t in (("row", np.int64), ("attribute", np.int32), ("type", np.uint8), ("value", np.int64))
-                )
-            ),
-            encode.Arguments(
-                *(_fixed(arguments.get(c, nothing), t) for c, t in (("row", np.int64), ("argument", np.int32)))
-            ),
-        )
+        return encode.SideTables(buffers.values, column, row_at, row_at + counts[:-1])
 
-    def _metrics(self, batch: Batch) -> tuple[NDArray[np.int64], ...]:
-        """Copy METRIC values into the buffer; return row, source, first value, stride of values and class."""
+    def _metrics(self, batch: Batch) -> encode.Metrics:
+        """Copy METRIC values into the buffer, and return where they are."""
         parts = []
         for name, table in batch.sides.items():
             prefix, _, number = name.partition("_")
             if prefix == "metrics" and number:
                 row = table["row"]
                 first = self._buffers.put(row, *(c for n, c in table.items() if n not in ("row", "source"))) + row.size
-                parts.append(
-                    np.stack(
-                        [
-                            row,
-                            table["source"].astype(np.int64),
-                            first + np.arange(row.size),
-                            np.full(row.size, row.size),
-                            np.full(row.size, int(number)),
-                        ]
-                    )
-                )
-        if not parts:
-            return tuple(np.zeros((5, 0), np.int64))
-        found = np.concatenate(parts, axis=1)
+                stride, of = (np.full(row.size, n) for n in (row.size, int(number)))
+                parts.append(np.stack([row, table["source"], first + np.arange(row.size), stride, of]))
+        found = np.concatenate([np.zeros((5, 0), np.int64), *parts], axis=1)
         if len(parts) > 1:
             # indexing yields a column-major array, for which the kernel would be compiled again
             found = np.ascontiguousarray(found[:, np.argsort(found[0], kind="stable")])
-        return tuple(found)
+        row, source, at, stride, of = found
+        return encode.Metrics(row, source, at, stride, of, self._type_start, self._type_code)
 
     def _error(self, ends: int, batch: Batch) -> WriteError:
         """Make the error for the status with which the kernel stopped."""

@@ -10,13 +10,12 @@ from typing import Any
 
 from tracecols.converters.base import Clock
 from tracecols.converters.otf2.definitions import GLOBAL_MEMBERS
-from tracecols.converters.otf2.records import DEFINITION_RECORDS, Record
+from tracecols.converters.otf2.records import DEFINED, STORED, Record
 from tracecols.schema import enums
 
 UNDEFINED = -1
-_RECORD = {r.name: r for r in DEFINITION_RECORDS}
 # records that others refer to come first: record types are numbered in that order, with these exceptions
-_ORDER: dict[str, float] = {r.name: r.code for r in DEFINITION_RECORDS} | {"String": 5.5, "InterComm": 22.5}
+_ORDER: dict[str, float] = {r.name: r.code for r in DEFINED.values()} | {"String": 5.5, "InterComm": 22.5}
 
 _LISTS = ("comm_locations", "comm_location_groups")
 _METRIC_DTYPES = {"uint64": 4, "int64": 8, "float64": 10}
@@ -117,7 +116,7 @@ class GlobalDefinitions:
         self, definitions: dict[str, dict[str, list[Any]]], clock: Clock, n_events: list[int], largest_region: int
     ) -> None:
         self._tables = definitions
-        self._records: dict[str, list[bytes]] = {name: [] for name in _RECORD}
+        self._records: dict[str, list[bytes]] = {name: [] for name in DEFINED}
         self.left_out: dict[str, int] = defaultdict(int)
         self._strings: list[str] = list(definitions["strings"]["string"])
         self._string_row: dict[str, int] = {}
@@ -138,10 +137,10 @@ class GlobalDefinitions:
             self.left_out["call sites"] = len(definitions["call_sites"]["file"])
         if n_nccl := sum(definitions[name]["paradigm"].count(enums.NCCL) for name in ("regions", "communicators")):
             self.left_out["regions and communicators of NCCL, RCCL or oneCCL, whose waits are not found there"] = n_nccl
-        self.records = [r for name in sorted(_RECORD, key=_ORDER.__getitem__) for r in self._records[name]]
+        self.records = [r for name in sorted(DEFINED, key=_ORDER.__getitem__) for r in self._records[name]]
 
     def _add(self, name: str, *values: Any) -> None:
-        self._records[name].append(encode_record(_RECORD[name], values))
+        self._records[name].append(encode_record(DEFINED[name], values))
 
     def _text(self, text: str) -> int:
         """Return the identifier of a text, adding it if need be; UNDEFINED for an empty text that the source does not
@@ -158,8 +157,7 @@ class GlobalDefinitions:
         return [(i, *row) for i, row in enumerate(zip(*(found[c] for c in columns), strict=True))]
 
     def _system(self, n_events: list[int]) -> None:
-        for i, name, class_name, parent in self._rows("system_tree_nodes", "name", "class_name", "parent"):
-            self._add("SystemTreeNode", i, self._text(name), self._text(class_name), parent)
+        self._stored("system_tree_nodes")
         for i, name, of, node, creator in self._rows("processes", "name", "type", "node", "creator"):
             number = number_of(enums.LOCATION_GROUP_TYPES, of)
             self._add("LocationGroup", i, self._text(name), number, node, creator)
@@ -304,26 +302,25 @@ class GlobalDefinitions:
             else:
                 self._add("CartCoordinate", of, rank, len(coordinates), coordinates)
 
+    def _stored(self, table: str) -> None:
+        """Write a table whose rows are the records of one type (`records.STORED`)."""
+        record, columns = STORED[table]
+        fields = DEFINED[record].fields[1:]
+        for i, *row in self._rows(table, *columns):
+            for k, field in enumerate(fields):
+                if field.map == "STRING":
+                    row[k] = self._text(row[k])
+                elif field.enumeration is not None:
+                    row[k] = number_of(field.enumeration, row[k])
+            self._add(record, i, *row)
+
     def _small_tables(self) -> None:
-        text = self._text
-        for i, name, of, description in self._rows("attribute_definitions", "name", "type", "description"):
-            self._add("Attribute", i, text(name), number_of(enums.VALUE_TYPES, of), text(description))
-        for i, name, of in self._rows("parameter_definitions", "name", "type"):
-            self._add("Parameter", i, text(name), number_of(enums.PARAMETER_TYPES, of))
-        for i, name, communicator, flags in self._rows("windows", "name", "communicator", "flags"):
-            self._add("RmaWin", i, text(name), communicator, flags)
-        for i, file, line in self._rows("source_code_locations", "file", "line"):
-            self._add("SourceCodeLocation", i, text(file), line)
-        for i, *values in self._rows("calling_contexts", "region", "source_code_location", "parent"):
-            self._add("CallingContext", i, *values)
-        columns: tuple[str, ...] = ("name", "mode", "base", "exponent", "period")
-        for i, name, mode, *values in self._rows("interrupt_generators", *columns):
-            self._add("InterruptGenerator", i, text(name), number_of(enums.INTERRUPT_MODES, mode), *values)
+        for table in STORED:
+            if table not in ("system_tree_nodes", "io_handles"):
+                self._stored(table)
         for i, name, of, scope in self._rows("io_files", "name", "type", "scope"):
-            self._add("IoDirectory" if of == "directory" else "IoRegularFile", i, text(name), scope)
-        columns = ("name", "file", "paradigm", "flags", "communicator", "parent")
-        for i, name, *values in self._rows("io_handles", *columns):
-            self._add("IoHandle", i, text(name), *values)
+            self._add("IoDirectory" if of == "directory" else "IoRegularFile", i, self._text(name), scope)
+        self._stored("io_handles")
 
     def _others(self) -> None:
         """Write definitions without a table of their own whose identifiers are known; count the others."""
@@ -336,7 +333,7 @@ class GlobalDefinitions:
                 continue
             # the reader keeps no properties of I/O paradigms
             tail = b"\0" if name == "IoParadigm" else b""
-            self._records[name].append(encode_record(_RECORD[name], tuple((values | followed).values()), tail))
+            self._records[name].append(encode_record(DEFINED[name], tuple((values | followed).values()), tail))
 
     def _properties(self) -> None:
         for _, table, of, name, value in self._rows("properties", "table", "of", "name", "value"):

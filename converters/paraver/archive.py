@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Clock, Loss, Report
-from tracecols.converters.buffers import N_VALUES, Events, PerThread, Sides
+from tracecols.converters.buffers import Events, PerThread, empty_sides
 from tracecols.converters.paraver import decode, definitions, scan, types
 from tracecols.converters.paraver.definitions import Definitions, tables_for_kernels
 from tracecols.converters.paraver.files import DAMAGED, Header, line_of, read_header, read_names
@@ -54,6 +54,12 @@ COLUMNS: dict[K, list[str]] = {
 """Columns that the values of each kind fill, in order."""
 SIDE_COLUMNS = sides.side_columns(COLUMNS)
 
+WITHOUT = {
+    ".pcf": "regions and counters have numbers for names, and operations of MPI are not known",
+    ".row": "threads and nodes have numbers for names",
+}
+"""What is not known without a file, by its ending."""
+
 WHAT_IS_WRONG = {
     decode.NO_BEGIN: "an event of type {} ends what has not begun",
     decode.OVERLAP: "a state begins before the one before it ends",
@@ -71,7 +77,7 @@ class Buffers:
     def resize(self, rows: int) -> None:
         """Allocate buffers for `rows` events."""
         self.events = empty(Events, rows)
-        self.sides = Sides(np.empty(rows, np.int64), np.empty(rows, np.uint8), np.zeros((rows, N_VALUES), np.int64))
+        self.sides = empty_sides(rows)
         self.extra = np.empty(8 * rows, np.int64)
 
 
@@ -147,60 +153,6 @@ class Archive:
         self._labels = names.labels
 
     def _facts(self, header: Header, missing: list[str], without_functions: bool) -> dict[str, Any]:
-        stem = self.path.name.removesuffix(".gz").removesuffix(".prv")
-        notes = [
-            f"{stem}{ending} is missing, so that "
-            + {
-                ".pcf": "regions and counters have numbers for names, and operations of MPI are not known",
-                ".row": "threads and nodes have numbers for names",
-            }[ending]
-            for ending in missing
-        ]
-        d = self._definitions
-        if d.regions.n_unnamed and ".pcf" not in missing:
-            notes.append(
-                f"{stem}.pcf does not name {counted(d.regions.n_unnamed, 'call')} of MPI: what they do is not known"
-            )
-        if d.n_names != len(d.is_device) and ".row" not in missing:
-            notes.append(
-                f"{stem}.row names {counted(d.n_names, 'thread')}, and the trace has {len(d.is_device):,}: its names "
-                "are not used, and streams of devices are not known"
-            )
-        if without_functions:
-            notes.append(
-                "functions of the program are known at calls of MPI only: computation between them has no call path"
-            )
-        if not any(types.names_region(*named) for named in self._index.named):
-            notes.append("no events say what threads do: all of their time counts as computation")
-        if d.regions.outside >= 0:
-            notes.append(
-                "in burst mode only long computation is recorded: all other time counts as MPI, and what is waited "
-                "for, serialisation and transfer are not known"
-            )
-        if d.regions.has_messages and len(d.first) > 1 and not self._index.messages.columns.size + self._index.n_within:
-            notes.append(
-                "no communications are recorded, though the program calls functions that send or receive: messages and "
-                "waits for them are not known"
-            )
-        last, end = self._index.last, header.duration
-        if self._index.n_records and end - last > end * LEAST_GAP:
-            notes.append(
-                f"the records end at {last / header.resolution:,.6f} s, and the header states "
-                f"{end / header.resolution:,.6f} s: the trace may be cut"
-            )
-        n_undefined = sum(s.n_undefined for s in self._surveyed)
-        if n_undefined:
-            notes.append(
-                f"{counted(n_undefined, 'participation', 'participations')} in collective operations on communicators "
-                "that the header does not define: waits in them are not known"
-            )
-        if header.is_cut:
-            n_cut = sum(s.n_cut for s in self._surveyed)
-            notes.append(
-                "the trace is a piece of another one: messages and collective operations that are not in it as a whole "
-                "are left out"
-                + (f", and {counted(n_cut, 'end')} of regions that have begun before it" if n_cut else "")
-            )
         left_out = {
             "messages within a task": self._index.n_within,
             "records of global operations (type 4)": self._index.n_global,
@@ -214,9 +166,52 @@ class Archive:
             "left out": {what: n for what, n in left_out.items() if n},
             "threads with records out of order": self._index.n_disordered,
             "regions left with the one around them": sum(s.n_crossed for s in self._surveyed),
-            "notes": notes,
+            "notes": [*self._notes(header, missing, without_functions)],
         }
         return {k: v for k, v in facts.items() if v}
+
+    def _notes(self, header: Header, missing: list[str], without_functions: bool) -> Iterator[str]:
+        stem, d, index = self.path.name.removesuffix(".gz").removesuffix(".prv"), self._definitions, self._index
+        for ending in missing:
+            yield f"{stem}{ending} is missing, so that {WITHOUT[ending]}"
+        if d.regions.n_unnamed and ".pcf" not in missing:
+            yield f"{stem}.pcf does not name {counted(d.regions.n_unnamed, 'call')} of MPI: what they do is not known"
+        if d.n_names != len(d.is_device) and ".row" not in missing:
+            yield (
+                f"{stem}.row names {counted(d.n_names, 'thread')}, and the trace has {len(d.is_device):,}: its names "
+                "are not used, and streams of devices are not known"
+            )
+        if without_functions:
+            yield "functions of the program are known at calls of MPI only: computation between them has no call path"
+        if not any(types.names_region(*named) for named in index.named):
+            yield "no events say what threads do: all of their time counts as computation"
+        if d.regions.outside >= 0:
+            yield (
+                "in burst mode only long computation is recorded: all other time counts as MPI, and what is waited "
+                "for, serialisation and transfer are not known"
+            )
+        if d.regions.has_messages and len(d.first) > 1 and not index.messages.columns.size + index.n_within:
+            yield (
+                "no communications are recorded, though the program calls functions that send or receive: messages and "
+                "waits for them are not known"
+            )
+        if index.n_records and header.duration - index.last > header.duration * LEAST_GAP:
+            yield (
+                f"the records end at {index.last / header.resolution:,.6f} s, and the header states "
+                f"{header.duration / header.resolution:,.6f} s: the trace may be cut"
+            )
+        if n_undefined := sum(s.n_undefined for s in self._surveyed):
+            yield (
+                f"{counted(n_undefined, 'participation')} in collective operations on communicators "
+                "that the header does not define: waits in them are not known"
+            )
+        if header.is_cut:
+            n_cut = sum(s.n_cut for s in self._surveyed)
+            yield (
+                "the trace is a piece of another one: messages and collective operations that are not in it as a whole "
+                "are left out"
+                + (f", and {counted(n_cut, 'end')} of regions that have begun before it" if n_cut else "")
+            )
 
     def _find_teams(self) -> None:
         n = self._index.n_locations

@@ -20,44 +20,11 @@ from tracecols.schema.kinds import EventKind
 
 # state of a decoding
 (
-    AT,
-    EVENTS,
-    SIDES,
-    EXTRAS,
-    BASE,
-    DEPTH,
-    TIME,
-    STATE_END,
-    READ_AT,
-    CALL_DEPTH,
-    CALL_ENTER,
-    OPERATION,
-    COMMUNICATOR,
-    SENT,
-    RECEIVED,
-    IS_ROOT,
-    N_USER,
-    SEND,
-    POST,
-    RECEIVE,
-    N_FUNCTIONS,
-    N_FORKS,
-    BARRIER_END,
-    N_HELD,
-    FLUSHING,
-    PROGRAM,
-    WAS_CREATED,
-    IMPOSSIBLE,
-    N_FLUSH_READINGS,
-    N_CROSSED,
-    N_UNDEFINED,
-    N_CUT,
-    WHAT,
-    PHASES,
-    IN_BURSTS,
-    IS_OUTSIDE,
+    AT, EVENTS, SIDES, EXTRAS, BASE, DEPTH, TIME, STATE_END, READ_AT, CALL_DEPTH, OPERATION, COMMUNICATOR,
+    SENT, RECEIVED, IS_ROOT, N_USER, SEND, POST, RECEIVE, N_FUNCTIONS, N_FORKS, BARRIER_END, N_HELD, FLUSHING, PROGRAM,
+    WAS_CREATED, IMPOSSIBLE, N_FLUSH_READINGS, N_CROSSED, N_UNDEFINED, N_CUT, WHAT, PHASES, IN_BURSTS, IS_OUTSIDE,
     DECODE_STATE,
-) = range(37)
+) = range(36)  # fmt: skip
 
 # status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
@@ -72,23 +39,8 @@ OF_USER = -2
 """Marks functions of the program, in place of the number of a parallel function."""
 
 (
-    ENTER,
-    EXIT,
-    METRIC,
-    MPI_SEND,
-    MPI_ISEND,
-    MPI_RECV,
-    MPI_IRECV,
-    MPI_IRECV_REQUEST,
-    COLLECTIVE_BEGIN,
-    COLLECTIVE_END,
-    FORK,
-    JOIN,
-    TEAM_BEGIN,
-    TEAM_END,
-    ACQUIRE,
-    RELEASE,
-    BUFFER_FLUSH,
+    ENTER, EXIT, METRIC, MPI_SEND, MPI_ISEND, MPI_RECV, MPI_IRECV, MPI_IRECV_REQUEST, COLLECTIVE_BEGIN, COLLECTIVE_END,
+    FORK, JOIN, TEAM_BEGIN, TEAM_END, ACQUIRE, RELEASE, BUFFER_FLUSH,
 ) = (
     int(kind)
     for kind in (

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,11 +68,21 @@ class Scanned:
     fault: str = ""
 
 
-class _Workspace(NamedTuple):
-    """Arrays that a thread reuses for every block."""
-
-    found: scan.Found
-    cache: NDArray[np.int64]
+def empty_results(size: int, n_locations: int) -> scan.Found:
+    """Make arrays for the results of scanning any text of a size."""
+    return scan.Found(
+        np.empty(size // 2 + 16, np.int64),
+        np.empty(size // 14 + 2, np.int64),
+        np.empty(size // 14 + 2, np.int32),
+        np.empty((size // 28 + 2, scan.MESSAGE_FIELDS), np.int64),
+        np.empty((size // 4 + 2, 2), np.int64),
+        np.empty(size // 4 + 2, np.int64),
+        np.full(n_locations, -1, np.int64),
+        np.zeros(n_locations, np.uint8),
+        np.full(n_locations, -1, np.int64),
+        np.zeros(n_locations, np.int64),
+        np.full((scan.CACHE, 2), -1, np.int64),
+    )
 
 
 @dataclass
@@ -126,9 +135,9 @@ class Index:
         self._is_stream = is_stream
         self._types = types
         counts = [n for n, _ in header.threads]
-        self._threads = scan.Threads(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        self._first = np.cumsum([0, *counts])
         self._task = np.repeat(np.arange(len(counts)), counts)
-        self.n_locations = int(self._threads.first[-1])
+        self.n_locations = int(self._first[-1])
         self._local = threading.local()
         self._lock = threading.Lock()
         self._size = 0
@@ -204,36 +213,21 @@ class Index:
                     future.cancel()
                 waiting.clear()
 
-    def _workspace(self, size: int) -> _Workspace:
+    def _results(self, size: int) -> scan.Found:
         """Return the arrays of this thread, large enough for any text of a size."""
-        if not hasattr(self._local, "workspace") or self._local.size < size:
-            n = self.n_locations
-            found = scan.Found(
-                np.empty(size // 2 + 16, np.int64),
-                np.empty(size // 14 + 2, np.int64),
-                np.empty(size // 14 + 2, np.int32),
-                np.empty((size // 28 + 2, scan.MESSAGE_FIELDS), np.int64),
-                np.empty((size // 4 + 2, 2), np.int64),
-                np.empty(size // 4 + 2, np.int64),
-                np.empty(n, np.int64),
-                np.empty(n, np.uint8),
-                np.empty(n, np.int64),
-                np.empty(n, np.int64),
-            )
-            self._local.workspace = _Workspace(found, np.empty((scan.CACHE, 2), np.int64))
-            self._local.size = size
-        space: _Workspace = self._local.workspace
-        space.cache[:] = -1
-        space.found.latest[:] = space.found.earliest[:] = -1
-        space.found.disordered[:] = space.found.n_words[:] = 0
-        return space
+        found: scan.Found | None = getattr(self._local, "found", None)
+        if found is None or found.words.size < size // 2 + 16:
+            found = self._local.found = empty_results(size, self.n_locations)
+        found.cache[:] = found.latest[:] = found.earliest[:] = -1
+        found.disordered[:] = found.n_words[:] = 0
+        return found
 
     def _scan(self, block: Block, skipped: int) -> Scanned:
         """Scan one block and append its words to the file, location by location."""
-        found, cache = self._workspace(block.data.size)
+        found = self._results(block.data.size)
         state = np.zeros(scan.SCAN_STATE, np.int64)
         state[scan.AT] = skipped
-        why = scan.scan_lines(block.data, self._threads, self._types, cache, state, found)
+        why = scan.scan_lines(block.data, self._first, self._types, state, found)
         n_words, n_records = int(state[scan.N_WORDS]), int(state[scan.N_RECORDS])
         start = np.concatenate([[0], np.cumsum(found.n_words)])
         grouped = np.empty(n_words, np.int64)

@@ -19,10 +19,10 @@ from tracecols.converters.paraver.types import IGNORED, LATEST, LOCK, SKIPPED, W
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 # state of a scan: its position and its results
-AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, WHAT, LAST, WITHIN, N_GLOBAL, SCAN_STATE = range(12)
+AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, LAST, N_GLOBAL, SCAN_STATE = range(10)
 
 # status of a scan
-(END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, NO_PAIRS, BAD_TIMES) = range(8)
+(END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, BAD_TIMES) = range(7)
 
 STATE = -1
 """Stored in place of the number of pairs: the record is a state."""
@@ -51,13 +51,6 @@ class TypeTable(NamedTuple):
     """(n_ranges,): action for the events of each range."""
 
 
-class Threads(NamedTuple):
-    """Locations by task and thread."""
-
-    first: NDArray[np.int64]
-    """(n_tasks + 1,): location of the first thread of each task."""
-
-
 class Found(NamedTuple):
     """The results of scanning a block; the arrays are large enough for any text of its size."""
 
@@ -81,6 +74,8 @@ class Found(NamedTuple):
     """(n_locations,): time of the first record of each location, -1 if there is none."""
     n_words: NDArray[np.int64]
     """(n_locations,): number of words of each location."""
+    cache: NDArray[np.int64]
+    """(CACHE, 2): types and values noted last, -1 at first."""
 
 
 SENDER, SENT_AT, RECEIVER, POSTED_AT, RECEIVED_AT, SIZE, TAG, MESSAGE_FIELDS = range(8)
@@ -111,9 +106,9 @@ def find_type(number, table):
 
 
 @part
-def note_value(number, value, cache, state, found):
+def note_value(number, value, state, found):
     """Note a value that names a region or a lock."""
-    at = hashed(np.int64(value) * 64 + number, CACHE)
+    at, cache = hashed(np.int64(value) * 64 + number, CACHE), found.cache
     if cache[at, 0] != number or cache[at, 1] != np.int64(value):
         cache[at, 0], cache[at, 1] = number, np.int64(value)
         n = state[N_NAMED]
@@ -122,14 +117,14 @@ def note_value(number, value, cache, state, found):
 
 
 @part
-def action_of(number, table, cache, state, found):
+def action_of(number, table, state, found):
     """Return the action for events of a type; a declared type that is not in the table is noted."""
     kind = find_type(number, table)
     if kind >= 0:
         return table.action[kind]
     for r in range(table.first.size):
         if table.first[r] <= number <= table.last[r]:
-            note_value(number, np.uint64(0), cache, state, found)
+            note_value(number, np.uint64(0), state, found)
             return table.of_range[r]
     return np.uint8(SKIPPED)
 
@@ -171,7 +166,7 @@ def at_line_end(data, p):
 
 
 @inner_part
-def read_location(data, p, threads):
+def read_location(data, p, first):
     """Read application, task and thread; return the location, the position after, and END or the error."""
     application, p, good = read_field(data, p)
     task, p, good_task = read_field(data, p)
@@ -180,7 +175,6 @@ def read_location(data, p, threads):
         return np.int64(-1), p, BAD_FIELD
     if application != _1:
         return np.int64(-1), p, NO_APPLICATION
-    first = threads.first
     if task - _1 >= np.uint64(first.size - 1):
         return np.int64(-1), p, NO_THREAD
     t = np.int64(task)
@@ -240,7 +234,7 @@ def scan_state(data, p, location, state, found):
 
 
 @inner_part
-def scan_events(data, p, location, types, cache, state, found):
+def scan_events(data, p, location, types, state, found):
     """Read time, types and values of the events of a line."""
     time, p, good = read_field(data, p)
     if not good:
@@ -265,7 +259,7 @@ def scan_events(data, p, location, types, cache, state, found):
         if negative:
             value = np.uint64(0) - value
         kind = np.int64(number)
-        action = action_of(kind, types, cache, state, found)
+        action = action_of(kind, types, state, found)
         if action == SKIPPED:
             found.strange[state[N_STRANGE]] = np.int64(number)
             state[N_STRANGE] += 1
@@ -273,7 +267,7 @@ def scan_events(data, p, location, types, cache, state, found):
             words[w + 2 + 2 * n], words[w + 3 + 2 * n] = kind, np.int64(value)
             n += 1
             if NAMED[action] and value != np.uint64(0):
-                note_value(kind, value, cache, state, found)
+                note_value(kind, value, state, found)
         if data[q] != COLON:
             break
         p = q + _1
@@ -287,7 +281,7 @@ def scan_events(data, p, location, types, cache, state, found):
 
 
 @inner_part
-def scan_message(data, p, sender, threads, state, found):
+def scan_message(data, p, sender, first, state, found):
     """Read the fields of a message after its sender."""
     begin, p, good = read_field(data, p)
     if not good:
@@ -296,7 +290,7 @@ def scan_message(data, p, sender, threads, state, found):
     _, q, good_cpu = read_field(data, p)
     if not (good and good_cpu):
         return p, BAD_FIELD
-    receiver, p, why = read_location(data, q, threads)
+    receiver, p, why = read_location(data, q, first)
     if why != END:
         return p, why
     posted, p, good = read_field(data, p)
@@ -323,22 +317,22 @@ def scan_message(data, p, sender, threads, state, found):
 
 
 @kernel
-def scan_lines(data, threads, types, cache, state, found):
+def scan_lines(data, first, types, state, found):
     """Scan lines; the text ends with a newline.
 
     Parameters
     ----------
     data : (n,) uint8
         The text.
-    cache : (CACHE, 2) int64
-        -1 at first.
+    first : (n_tasks + 1,) int64
+        Location of the first thread of each task.
     state : (SCAN_STATE,) int64
         Zeros at first, except `state[AT]`, where to begin.
 
     Returns
     -------
     int
-        END, or the error in the line at byte `state[AT]`, close to byte `state[WITHIN]`.
+        END, or the error in the line at byte `state[AT]`.
     """
     n = np.uint64(data.size)
     p = np.uint64(state[AT])
@@ -365,20 +359,19 @@ def scan_lines(data, threads, types, cache, state, found):
             why = BAD_FIELD
             p = q
             break
-        location, p, why = read_location(data, q, threads)
+        location, p, why = read_location(data, q, first)
         if why != END:
             break
         if code == 49:
             p, why = scan_state(data, p, location, state, found)
         elif code == 50:
-            p, why = scan_events(data, p, location, types, cache, state, found)
+            p, why = scan_events(data, p, location, types, state, found)
         else:
-            p, why = scan_message(data, p, location, threads, state, found)
+            p, why = scan_message(data, p, location, first, state, found)
         if why != END:
             break
         p += _1 if data[p] == NEWLINE else np.uint64(2)
     found.record[state[N_RECORDS]] = state[N_WORDS]
-    state[WITHIN] = np.int64(p)
     if why == END:
         state[AT] = np.int64(p)
     return why

@@ -6,28 +6,9 @@ from dataclasses import dataclass
 
 # actions for the events of a type
 (
-    IGNORED,
-    SKIPPED,
-    METRIC,
-    CALL,
-    SENT,
-    RECEIVED,
-    ROOT,
-    COMMUNICATOR,
-    CALLER,
-    PARALLEL,
-    FUNCTION,
-    CRITICAL,
-    LOCK,
-    FLUSH,
-    REGION,
-    KERNEL,
-    ON_STREAM,
-    PHASE,
-    MODE,
-    SWITCH,
-    KERNEL_NAME,
-) = range(21)
+    IGNORED, SKIPPED, METRIC, CALL, SENT, RECEIVED, ROOT, COMMUNICATOR, CALLER, PARALLEL, FUNCTION, CRITICAL, LOCK,
+    FLUSH, REGION, KERNEL, ON_STREAM, PHASE, MODE, SWITCH, KERNEL_NAME,
+) = range(21)  # fmt: skip
 """IGNORED events hold no information that the store lacks; SKIPPED events are not kept, but counted. KERNEL is a region
 on streams of devices; Extrae 3 and 4 record it in the calls that launch it as well, where it is ignored. ON_STREAM is a
 region, but on streams only if no kernel begins or ends with it. PHASE forks and joins a team, or says that a thread is
@@ -54,95 +35,80 @@ class Types:
     """`role` and `paradigm`: of the region, unless its name determines them."""
 
 
-def _one(number: int, action: int, name: str = "", role: str = "function", paradigm: str = "") -> Types:
-    return Types(number, number, action, name, role, paradigm)
+_IGNORED = (
+    60001, (60007, 60009), 60011, (60013, 60014), (60016, 60017), 60019, 40000001, (40000010, 40000011), 40000013,
+    40000033, (40000036, 40000038), (40000041, 40000043), 40000050, 40000059, 40000133, 41999999, (43000000, 43999999),
+    50000061, 50000110, (50001000, 50001003), 52100000, 52200000, (60000027, 60000028), (60000118, 60000124), 60010029,
+    (63000002, 63000005), (63000007, 63000018), 63000119, 63300000, (63500002, 63500005), (63500007, 63500019),
+    64099999, 64300000, (65000000, 65000001), (69000001, 69000099), (69100000, 69100099), (80000001, 80000099),
+)  # fmt: skip
+"""Types, and first and last types, of IGNORED events; 43000000 and following are the sums of the other counters, with
+mpi2prv -absolute-counters."""
+
+_FUNCTIONS = {
+    "openmp": (60000, (60003, 60004), 60010, 60000002, 60000016, 60000025),
+    "pthread": (60000020, 61000000, (61000014, 61999999)),
+    "unknown": (40000000, 40000027, 40000040),
+    "user": (60000019,), "shmem": (52000000,), "gaspi": (69000000,), "openacc": ((66000000, 66000099),),
+    "cuda": (63000000,), "hip": (63500000,), "opencl": (64000000,),
+}  # fmt: skip
+"""Types, and first and last types, of functions that values name, by paradigm. Extrae 5 has types below 100000 for
+OpenMP."""
+
+
+def _types(
+    numbers: int | tuple[int, int], action: int, name: str = "", role: str = "function", paradigm: str = ""
+) -> Types:
+    first, last = numbers if isinstance(numbers, tuple) else (numbers, numbers)
+    return Types(first, last, action, name, role, paradigm)
 
 
 TYPES: tuple[Types, ...] = (
+    *(_types(numbers, IGNORED) for numbers in _IGNORED),
+    *(_types(numbers, REGION, paradigm=paradigm) for paradigm, types in _FUNCTIONS.items() for numbers in types),
     # the OpenMP events of Extrae 5
-    _one(60000, REGION, "", "function", "openmp"),
-    _one(60001, IGNORED),
-    _one(60002, PHASE),
-    Types(60003, 60004, REGION, "", "function", "openmp"),
-    _one(60005, CRITICAL),
-    _one(60006, LOCK),
-    Types(60007, 60009, IGNORED),
-    _one(60010, REGION, "", "function", "openmp"),
-    _one(60011, IGNORED),
-    _one(60012, FUNCTION, "", "parallel", "openmp"),
-    Types(60013, 60014, IGNORED),
-    _one(60015, REGION, "!$omp create task", "task_create", "openmp"),
-    Types(60016, 60017, IGNORED),
-    _one(60018, REGION, "", "task", "openmp"),
-    _one(60019, IGNORED),
-    Types(30000000, 30000099, SKIPPED),
-    _one(40000000, REGION, "", "function", "unknown"),
-    _one(40000001, IGNORED),
-    _one(40000002, REGION, "TRACING", "artificial", "measurement_system"),
-    _one(40000003, FLUSH),
-    _one(40000004, REGION, "", "file_io", "unknown"),
-    Types(40000010, 40000011, IGNORED),
-    _one(40000012, SWITCH, "MEASUREMENT OFF", "artificial", "user"),
-    _one(40000013, IGNORED),
-    _one(40000018, MODE, "", "function", "mpi"),
-    _one(40000027, REGION, "", "function", "unknown"),
-    _one(40000033, IGNORED),
-    Types(40000036, 40000038, IGNORED),
-    _one(40000040, REGION, "", "function", "unknown"),
-    Types(40000041, 40000043, IGNORED),
-    _one(40000050, IGNORED),
-    _one(40000059, IGNORED),
-    _one(40000133, IGNORED),
-    _one(41999999, IGNORED),
-    Types(42000000, 42999999, METRIC),
-    # with mpi2prv -absolute-counters, the sums of the others
-    Types(43000000, 43999999, IGNORED),
-    Types(44000000, 44999999, METRIC),
-    _one(50000001, CALL, "", "point2point", "mpi"),
-    Types(50000002, 50000003, CALL, "", "function", "mpi"),
-    _one(50000004, CALL, "", "rma", "mpi"),
-    _one(50000005, CALL, "", "file_io", "mpi"),
-    _one(50000061, IGNORED),
-    _one(50000110, IGNORED),
-    Types(50001000, 50001003, IGNORED),
-    _one(50100001, SENT),
-    _one(50100002, RECEIVED),
-    _one(50100003, ROOT),
-    _one(50100004, COMMUNICATOR),
-    _one(52000000, REGION, "", "function", "shmem"),
-    _one(52100000, IGNORED),
-    _one(52200000, IGNORED),
-    _one(60000001, PARALLEL),
-    _one(60000002, REGION, "", "function", "openmp"),
-    _one(60000005, REGION, "!$omp barrier", "barrier", "openmp"),
-    Types(60000006, 60000007, CRITICAL),
-    _one(60000011, REGION, "!$omp next iterations", "function", "openmp"),
-    _one(60000016, REGION, "", "function", "openmp"),
-    _one(60000018, FUNCTION, "", "parallel", "openmp"),
-    _one(60000019, REGION, "", "function", "user"),
-    _one(60000020, REGION, "", "function", "pthread"),
-    _one(60000022, REGION, "!$omp taskwait", "task_wait", "openmp"),
-    _one(60000023, REGION, "", "task", "openmp"),
-    _one(60000024, REGION, "!$omp create task", "task_create", "openmp"),
-    _one(60000025, REGION, "", "function", "openmp"),
-    Types(60000027, 60000028, IGNORED),
-    _one(60000029, REGION, "!$omp taskloop", "function", "openmp"),
-    _one(60000030, REGION, "omp_set_num_threads", "function", "openmp"),
-    _one(60000031, REGION, "omp_get_num_threads", "function", "openmp"),
-    _one(60000032, LOCK),
+    _types(60002, PHASE),
+    _types(60005, CRITICAL),
+    _types(60006, LOCK),
+    _types(60012, FUNCTION, "", "parallel", "openmp"),
+    _types(60015, REGION, "!$omp create task", "task_create", "openmp"),
+    _types(60018, REGION, "", "task", "openmp"),
+    _types((30000000, 30000099), SKIPPED),
+    _types(40000002, REGION, "TRACING", "artificial", "measurement_system"),
+    _types(40000003, FLUSH),
+    _types(40000004, REGION, "", "file_io", "unknown"),
+    _types(40000012, SWITCH, "MEASUREMENT OFF", "artificial", "user"),
+    _types(40000018, MODE, paradigm="mpi"),
+    _types((42000000, 42999999), METRIC),
+    _types((44000000, 44999999), METRIC),
+    _types(50000001, CALL, "", "point2point", "mpi"),
+    _types((50000002, 50000003), CALL, paradigm="mpi"),
+    _types(50000004, CALL, "", "rma", "mpi"),
+    _types(50000005, CALL, "", "file_io", "mpi"),
+    _types(50100001, SENT),
+    _types(50100002, RECEIVED),
+    _types(50100003, ROOT),
+    _types(50100004, COMMUNICATOR),
+    _types(60000001, PARALLEL),
+    _types(60000005, REGION, "!$omp barrier", "barrier", "openmp"),
+    _types((60000006, 60000007), CRITICAL),
+    _types(60000011, REGION, "!$omp next iterations", paradigm="openmp"),
+    _types(60000018, FUNCTION, "", "parallel", "openmp"),
+    _types(60000022, REGION, "!$omp taskwait", "task_wait", "openmp"),
+    _types(60000023, REGION, "", "task", "openmp"),
+    _types(60000024, REGION, "!$omp create task", "task_create", "openmp"),
+    _types(60000029, REGION, "!$omp taskloop", paradigm="openmp"),
+    _types(60000030, REGION, "omp_set_num_threads", paradigm="openmp"),
+    _types(60000031, REGION, "omp_get_num_threads", paradigm="openmp"),
+    _types(60000032, LOCK),
     # of OMPT; a critical section begins when it is acquired, the wait is one of 60000007
-    _one(60000050, REGION, "!$omp critical sblock", "critical_sblock", "openmp"),
-    _one(60000051, REGION, "!$omp atomic", "atomic", "openmp"),
-    _one(60000052, REGION, "!$omp for", "loop", "openmp"),
-    _one(60000053, REGION, "!$omp workshare", "workshare", "openmp"),
-    _one(60000054, REGION, "!$omp sections", "sections", "openmp"),
-    _one(60000055, REGION, "!$omp single", "single", "openmp"),
-    _one(60000056, REGION, "!$omp master", "master", "openmp"),
-    Types(60000118, 60000124, IGNORED),
-    _one(60010029, IGNORED),
-    _one(61000000, REGION, "", "function", "pthread"),
+    _types(60000050, REGION, "!$omp critical sblock", "critical_sblock", "openmp"),
     *(
-        _one(number, REGION, f"pthread_{name}", "function", "pthread")
+        _types(number, REGION, f"!$omp {construct}", "loop" if construct == "for" else construct, "openmp")
+        for number, construct in enumerate(("atomic", "for", "workshare", "sections", "single", "master"), 60000051)
+    ),
+    *(
+        _types(number, REGION, f"pthread_{name}", paradigm="pthread")
         for number, name in enumerate(
             (
                 "exit", "create", "join", "detach", "rwlock_wrlock", "rwlock_rdlock", "rwlock_unlock", "mutex_lock",
@@ -151,36 +117,18 @@ TYPES: tuple[Types, ...] = (
             61000001,
         )
     ),
-    Types(61000014, 61999999, REGION, "", "function", "pthread"),
     # Extrae 5 records calls as 63000000, copies on streams as 63000001 and kernels as 63000006; Extrae 3 and 4 record
     # calls, and the stream activities they cause, as 63000001 and kernels as 63000019
-    _one(63000000, REGION, "", "function", "cuda"),
-    _one(63000001, ON_STREAM, "", "function", "cuda"),
-    Types(63000002, 63000005, IGNORED),
-    _one(63000006, KERNEL, "", "kernel", "cuda"),
-    Types(63000007, 63000018, IGNORED),
-    _one(63000019, KERNEL, "", "kernel", "cuda"),
-    _one(63000119, IGNORED),
-    _one(63300000, IGNORED),
-    _one(63500000, REGION, "", "function", "hip"),
-    _one(63500001, ON_STREAM, "", "function", "hip"),
-    Types(63500002, 63500005, IGNORED),
-    _one(63500006, KERNEL, "", "kernel", "hip"),
-    Types(63500007, 63500019, IGNORED),
-    _one(64000000, REGION, "", "function", "opencl"),
-    _one(64099999, IGNORED),
-    _one(64100000, REGION, "", "kernel", "opencl"),
-    _one(64200000, KERNEL_NAME, "", "kernel", "opencl"),
-    _one(64300000, IGNORED),
-    Types(65000000, 65000001, IGNORED),
-    Types(66000000, 66000099, REGION, "", "function", "openacc"),
-    _one(69000000, REGION, "", "function", "gaspi"),
-    Types(69000001, 69000099, IGNORED),
-    Types(69100000, 69100099, IGNORED),
-    Types(70000001, 70000099, CALLER, "", "function", "user"),
-    Types(80000001, 80000099, IGNORED),
+    _types(63000001, ON_STREAM, paradigm="cuda"),
+    _types(63000006, KERNEL, "", "kernel", "cuda"),
+    _types(63000019, KERNEL, "", "kernel", "cuda"),
+    _types(63500001, ON_STREAM, paradigm="hip"),
+    _types(63500006, KERNEL, "", "kernel", "hip"),
+    _types(64100000, REGION, "", "kernel", "opencl"),
+    _types(64200000, KERNEL_NAME, "", "kernel", "opencl"),
+    _types((70000001, 70000099), CALLER, paradigm="user"),
 )  # fmt: skip
-"""All types with a meaning. Others are counted."""
+"""All types with a meaning, each once. Others are counted."""
 
 OF_NSYS2PRV = (
     ("NVTX pushpop ranges", REGION, "function", "user"), ("NCCL regions", REGION, "function", "user"),
@@ -218,8 +166,8 @@ CALLER_BASE, OPENCL_ON_STREAM = 70000000, 64100000
 BURSTS, OUTSIDE = 2, "outside of bursts"
 """Value of MODE: only computation that takes long is recorded, as states; and the region of the time between."""
 
-RUNNING, NOT_CREATED = 1, 2
-"""States whose meaning does not depend on events."""
+NOT_CREATED = 2
+"""State before a thread begins; the others say what it does."""
 
 NO_FUNCTION = ("End", "Unresolved", "_NOT_Found")
 """Values of callers that name no function."""

@@ -809,14 +809,11 @@ def test_open_states__end_with_the_trace(tmp_path):
 @pytest.mark.parametrize("line", ["1:1:1:1:1:0:10:1", "2:1:1:1:1:5:50000003:31", "3:1:1:1:1:0:1:2:1:2:1:3:4:5:6"])
 def test_lines_that_break_off__are_read_to_their_end_and_no_further(line):
     """Plain Python reports an index past the end of the text, compiled code does not."""
-    threads, table = scan.Threads(np.array([0, 1, 2])), index.type_table({50000003: ""})
+    first, table = np.array([0, 1, 2]), index.type_table({50000003: ""})
     kernel = scan.scan_lines.py_func
     for n in range(1, len(line) + 1):
         data = np.frombuffer(line[:n].encode() + b"\n", np.uint8)
-        whole = index.Index.__new__(index.Index)
-        whole.n_locations, whole._local = 2, type("Local", (), {})()
-        space = whole._workspace(1000)
         state = np.zeros(scan.SCAN_STATE, np.int64)
         with np.errstate(over="ignore"):
-            why = kernel(data, threads, table, space.cache, state, space.found)
+            why = kernel(data, first, table, state, index.empty_results(1000, 2))
         assert (why == scan.END) == (n == len(line) or (n == len(line) - 1 and line.startswith("2")))

@@ -8,7 +8,7 @@ import pytest
 from support.epilog_expected import expected
 from tracecols.schema import KINDS
 
-FAMILY = {k.number: k.family for k in KINDS}
+FAMILY = {k: k.family for k in KINDS}
 
 
 def sides_by_row(trace):

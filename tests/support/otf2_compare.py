@@ -13,7 +13,7 @@ from tracecols.schema import KINDS, SIDE_TABLES, EventKind, enums
 from tracecols.store import Store
 
 RECORD = {r.code: r for r in EVENT_RECORDS}
-FAMILY = {k.number: k.family for k in KINDS}
+FAMILY = {k: k.family for k in KINDS}
 
 TABLE_OF_MAP = {
     "STRING": "strings", "ATTRIBUTE": "attribute_definitions", "LOCATION": "locations", "REGION": "regions",

@@ -151,7 +151,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
                 _HERE,
                 order=("event",),
                 by_location=True,
-                kinds=frozenset(k.number for k in KINDS if k.family == "parameters"),
+                kinds=frozenset(k for k in KINDS if k.family == "parameters"),
             ),
             TableSpec(compound.COUNTER_VALUES, _HERE, order=("event", "counter"), by_location=True),
             TableSpec(compound.LOCATION_MARKERS, _HERE, order=("location", "time", "marker"), by_location=True),

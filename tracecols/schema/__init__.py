@@ -1,7 +1,7 @@
 """The contents of a store, declared as data: event kinds, tables, columns."""
 
 from tracecols.schema.columns import Column, Table
-from tracecols.schema.kinds import FAMILIES, KINDS, NAMES, EventKind, Kind, not_analysed
+from tracecols.schema.kinds import FAMILIES, KINDS, NAMES, EventKind, not_analysed
 from tracecols.schema.tables import DEFINITIONS, EVENTS, FORMAT_VERSION, MANIFEST_ENTRIES, SIDE_TABLES, metric_table
 from tracecols.schema.versions import Version, version_of
 
@@ -16,7 +16,6 @@ __all__ = [
     "SIDE_TABLES",
     "Column",
     "EventKind",
-    "Kind",
     "Table",
     "Version",
     "metric_table",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracecols.schema.columns import Column, Table, event, reference, ticks
+from tracecols.schema.columns import Column, Table, event, reference, table, ticks
 
 POINTS = (
     "late sender", "send", "late receiver", "receive posted", "collective", "MPI_Init", "MPI_Finalize", "fork",
@@ -45,86 +45,76 @@ CHARGED = (
 )
 """The properties that are charged, by number."""
 
-SYNC_POINTS = Table(
+SYNC_POINTS = table(
     "sync_points",
     "one event at which a location synchronises with others: it waits, or it makes others wait",
-    (
-        reference("location", "locations", "location"),
-        event("event", "the event; beyond all events for the end of the trace"),
-        Column("kind", "int8", "what happens, `POINTS`", enum=POINTS),
-        ticks("begin_time", "when its call, or the operation, begins"),
-        Column("wait", "float64", "how long it waits", "sec"),
-        Column("total", "float64", "how long its call takes", "sec"),
-        Column("completion", "float64", "how much of that is after the wait of all", "sec"),
-        reference("call_path", "call_paths", "call path of its call"),
-    ),
+    reference("location", "locations", "location"),
+    event("event", "the event; beyond all events for the end of the trace"),
+    Column("kind", "int8", "what happens, `POINTS`", enum=POINTS),
+    ticks("begin_time", "when its call, or the operation, begins"),
+    Column("wait", "float64", "how long it waits", "sec"),
+    Column("total", "float64", "how long its call takes", "sec"),
+    Column("completion", "float64", "how much of that is after the wait of all", "sec"),
+    reference("call_path", "call_paths", "call path of its call"),
 )
 
-DELAY_PAIRS = Table(
+DELAY_PAIRS = table(
     "delay_pairs",
     "one wait and who caused it, in the order of the causing points",
-    (
-        Column("kind", "int8", "what is waited in, `DELAYS`", enum=DELAYS),
-        Column("cause", "int64", "the point that makes others wait", "", "sync_points"),
-        Column("waiting", "int64", "the point that waits; null for threads that idle", "", "sync_points"),
-        Column("wait", "float64", "how long", "sec"),
-        Column(
-            "cause_since",
-            "int64",
-            "last point before the cause that synchronises with the waiting side; null: the beginning",
-            "",
-            "sync_points",
-        ),
-        Column("waiting_since", "int64", "last point before the waiting one with the causing side", "", "sync_points"),
+    Column("kind", "int8", "what is waited in, `DELAYS`", enum=DELAYS),
+    Column("cause", "int64", "the point that makes others wait", "", "sync_points"),
+    Column("waiting", "int64", "the point that waits; null for threads that idle", "", "sync_points"),
+    Column("wait", "float64", "how long", "sec"),
+    Column(
+        "cause_since",
+        "int64",
+        "last point before the cause that synchronises with the waiting side; null: the beginning",
+        "",
+        "sync_points",
     ),
+    Column("waiting_since", "int64", "last point before the waiting one with the causing side", "", "sync_points"),
 )
 
-WAITS = Table(
+WAITS = table(
     "waits",
     "one instance of a wait state, by location in the order in which they begin",
-    (
-        Column("property", "string", "the wait state: id of a property"),
-        reference("location", "locations", "location that waits"),
-        reference("call_path", "call_paths", "call path that waits"),
-        ticks("begin_time", "when waiting begins"),
-        ticks("end_time", "when it ends"),
-        reference("cause_location", "locations", "location that is waited for"),
-        reference("cause_call_path", "call_paths", "call path in which it comes; null where that is not known"),
-        ticks("cause_time", "when it comes"),
-    ),
-    "wait states that say who causes them, by the conventions that are asked for",
+    Column("property", "string", "the wait state: id of a property"),
+    reference("location", "locations", "location that waits"),
+    reference("call_path", "call_paths", "call path that waits"),
+    ticks("begin_time", "when waiting begins"),
+    ticks("end_time", "when it ends"),
+    reference("cause_location", "locations", "location that is waited for"),
+    reference("cause_call_path", "call_paths", "call path in which it comes; null where that is not known"),
+    ticks("cause_time", "when it comes"),
+    source="wait states that say who causes them, by the conventions that are asked for",
 )
 
-CRITICAL_PATH = Table(
+CRITICAL_PATH = table(
     "critical_path_stretches",
     "one stretch of the critical path: while it is on one location, in the order of their begins",
-    (
-        reference("location", "locations", "location it is on"),
-        ticks("begin_time", "when it comes to this location, after waiting"),
-        ticks("end_time", "when it goes on elsewhere, or ends"),
-        Column(
-            "reason",
-            "int8",
-            "the point at which it comes to this location, `POINTS`: what was waited for ends there; null where "
-            "the recording begins",
-            nullable=True,
-        ),
-        reference("begin_call_path", "call_paths", "call path of this point; null where the recording begins"),
-        reference("end_call_path", "call_paths", "call path in which it goes on elsewhere"),
-        Column("since", "int64", "the same point; null where the recording begins", "", "sync_points"),
-        Column("until", "int64", "the point at which it goes on elsewhere, or ends", "", "sync_points"),
+    reference("location", "locations", "location it is on"),
+    ticks("begin_time", "when it comes to this location, after waiting"),
+    ticks("end_time", "when it goes on elsewhere, or ends"),
+    Column(
+        "reason",
+        "int8",
+        "the point at which it comes to this location, `POINTS`: what was waited for ends there; null where "
+        "the recording begins",
+        nullable=True,
     ),
+    reference("begin_call_path", "call_paths", "call path of this point; null where the recording begins"),
+    reference("end_call_path", "call_paths", "call path in which it goes on elsewhere"),
+    Column("since", "int64", "the same point; null where the recording begins", "", "sync_points"),
+    Column("until", "int64", "the point at which it goes on elsewhere, or ends", "", "sync_points"),
 )
 
-ROOT_CAUSES = Table(
+ROOT_CAUSES = table(
     "root_causes",
     "what one call path on one location is charged with",
-    (
-        Column("property", "int16", "number of the property, `CHARGED`", enum=CHARGED),
-        reference("call_path", "call_paths", "call path"),
-        reference("location", "locations", "location"),
-        Column("charged", "float64", "seconds, which are charged, not spent", "sec"),
-    ),
+    Column("property", "int16", "number of the property, `CHARGED`", enum=CHARGED),
+    reference("call_path", "call_paths", "call path"),
+    reference("location", "locations", "location"),
+    Column("charged", "float64", "seconds, which are charged, not spent", "sec"),
 )
 
 DEVICE_DELAY_IDS = {
@@ -148,13 +138,11 @@ DEVICE_CHARGED = (
 )
 """The properties of waits for kernels and copies that are charged, by number."""
 
-DEVICE_CAUSES = Table(
+DEVICE_CAUSES = table(
     "device_causes",
     "what one call path on one thread or stream is charged with of waits for kernels and copies",
-    (
-        Column("property", "int16", "number of the property, `DEVICE_CHARGED`", enum=DEVICE_CHARGED),
-        *ROOT_CAUSES.columns[1:],
-    ),
+    Column("property", "int16", "number of the property, `DEVICE_CHARGED`", enum=DEVICE_CHARGED),
+    *ROOT_CAUSES.columns[1:],
 )
 
 RUN_CAUSES = Table("run_causes", ROOT_CAUSES.row, ROOT_CAUSES.columns)

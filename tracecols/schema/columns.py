@@ -133,3 +133,8 @@ class Table:
 
     def __getitem__(self, name: str) -> Column:
         return self.columns[self.names.index(name)]
+
+
+def table(name: str, row: str, *columns: Column, **how: Any) -> Table:
+    """Declare a table by its columns, one after the other; `how` are further fields, such as `source`."""
+    return Table(name, row, columns, **how)

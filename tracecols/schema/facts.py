@@ -1,5 +1,5 @@
-"""Facts that describe a severity cube: JSON in the manifest of a .severity folder and in an attribute of .cubex and
-.cube."""
+"""Facts that describe a severity cube, JSON in the manifest of a .severity folder and in an attribute of .cubex and
+.cube; and those in the manifest of a store."""
 
 from __future__ import annotations
 
@@ -113,229 +113,207 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
     return next(filter(None, (wrong_fact(d, v, at) for d, v, at in inside if d is not None)), "")
 
 
-_TEXT = Fact("a name", "text")
-_COUNT = Fact("a note", "integer", low=0, high=(1 << 127) - 1)
-_SHARE = Fact("a share", "number")
-_LOCATION = Fact("a location", "integer", low=0)
-_INTERVAL = (Fact("begin", "integer", required=True), Fact("end", "integer", required=True))
-_SOURCE = Fact(
+def _text(name: str, doc: str = "", **how: Any) -> Fact:
+    return Fact(name, "text", doc, **how)
+
+
+def _integer(name: str, doc: str = "", **how: Any) -> Fact:
+    return Fact(name, "integer", doc, **how)
+
+
+def _number(name: str, doc: str = "", **how: Any) -> Fact:
+    return Fact(name, "number", doc, **how)
+
+
+def _list(name: str, doc: str = "", *entries: Fact, **how: Any) -> Fact:
+    return Fact(name, "list", doc, entries=entries, **how)
+
+
+def _object(name: str, doc: str = "", *entries: Fact, **how: Any) -> Fact:
+    return Fact(name, "object", doc, entries=entries, **how)
+
+
+_TEXT = _text("a name")
+_COUNT = _integer("a note", low=0, high=(1 << 127) - 1)
+_SHARE = _number("a share")
+_LOCATION = _integer("a location", low=0)
+_INTERVAL = (_integer("begin", required=True), _integer("end", required=True))
+_SOURCE = _object(
     "source",
-    "object",
     "the file or archive it was made of; also what its recorder says of itself",
+    _text("path", "where it was", required=True),
+    _text("format", "its format"),
     required=True,
-    entries=(Fact("path", "text", "where it was", required=True), Fact("format", "text", "its format")),
 )
 
-NARROWED = Fact(
+NARROWED = _object(
     "narrowed",
-    "object",
     "what the analysis was narrowed to, and what it was given; absent for a plain one of the whole trace",
-    entries=(
-        Fact("properties", "list", "ids of the properties that were asked for", each=_TEXT),
-        Fact(
-            "parameters",
-            "object",
-            "parameters of patterns, by property",
-            each=Fact("values", "object", each=Fact("a value", "number or infinity")),
-        ),
-        Fact("within", "text", "a region, or a pattern"),
-        Fact(
-            "locations",
-            "list",
-            "rows of locations, and texts that select some",
-            each=Fact("a location", "text or integer"),
-        ),
-        Fact("start", "number", "seconds"),
-        Fact("stop", "number", "seconds"),
-        Fact("phases", "text", "the region, or the call, whose instances are the phases"),
-        Fact("bins", "integer", "number of bins of time", low=1),
-        Fact("bin_width", "number", "seconds"),
+    _list("properties", "ids of the properties that were asked for", each=_TEXT),
+    _object(
+        "parameters",
+        "parameters of patterns, by property",
+        each=_object("values", each=Fact("a value", "number or infinity")),
     ),
+    _text("within", "a region, or a pattern"),
+    _list("locations", "rows of locations, and texts that select some", each=Fact("a location", "text or integer")),
+    _number("start", "seconds"),
+    _number("stop", "seconds"),
+    _text("phases", "the region, or the call, whose instances are the phases"),
+    _integer("bins", "number of bins of time", low=1),
+    _number("bin_width", "seconds"),
 )
 
-CAUSES = Fact(
+CAUSES = _object(
     "causes",
-    "object",
     "causes of lost time that a replay of the trace found; absent where it cannot be replayed",
-    entries=(
-        Fact("runtime", "integer", "ticks of the run as recorded", required=True),
-        Fact("n_call_paths", "integer", "number of call paths of the trace", required=True, low=0),
-        Fact("n_locations", "integer", "number of locations of the trace", required=True, low=0),
-        Fact(
-            "found",
-            "list",
-            "the causes, the one that gains most first",
-            required=True,
-            each=Fact(
-                "a cause",
-                "object",
-                entries=(
-                    Fact("kind", "text", "the kind of the cause", required=True),
-                    Fact("call_path", "integer", "row of the call path", required=True, low=-1),
-                    Fact("locations", "list", "rows of locations", required=True, each=_LOCATION),
-                    Fact("gain", "integer", "ticks by which the run is shorter once it is mended", required=True),
-                    Fact("evidence", "object", "quantities that prove it"),
-                    Fact(
-                        "explains",
-                        "list",
-                        "call paths, or -1 of idle threads, locations, and ticks",
-                        required=True,
-                        entries=(
-                            Fact("call paths", "list", each=Fact("a call path", "integer", low=-1)),
-                            Fact("locations", "list", each=_LOCATION),
-                            Fact("ticks", "list", each=Fact("a time", "integer")),
-                        ),
-                    ),
-                    Fact(
-                        "in_calls",
-                        "list",
-                        "how much of these ticks calls take beyond waiting; absent in cubes of earlier versions",
-                        each=Fact("a time", "integer", low=0),
-                    ),
-                ),
+    _integer("runtime", "ticks of the run as recorded", required=True),
+    _integer("n_call_paths", "number of call paths of the trace", required=True, low=0),
+    _integer("n_locations", "number of locations of the trace", required=True, low=0),
+    _list(
+        "found",
+        "the causes, the one that gains most first",
+        required=True,
+        each=_object(
+            "a cause",
+            "",
+            _text("kind", "the kind of the cause", required=True),
+            _integer("call_path", "row of the call path", required=True, low=-1),
+            _list("locations", "rows of locations", required=True, each=_LOCATION),
+            _integer("gain", "ticks by which the run is shorter once it is mended", required=True),
+            _object("evidence", "quantities that prove it"),
+            _list(
+                "explains",
+                "call paths, or -1 of idle threads, locations, and ticks",
+                _list("call paths", each=_integer("a call path", low=-1)),
+                _list("locations", each=_LOCATION),
+                _list("ticks", each=_integer("a time")),
+                required=True,
+            ),
+            _list(
+                "in_calls",
+                "how much of these ticks calls take beyond waiting; absent in cubes of earlier versions",
+                each=_integer("a time", low=0),
             ),
         ),
-        Fact(
-            "piece",
-            "list",
-            "of a trace too large to replay all of it the begin and the end of the piece in which causes were found, "
-            "in seconds since the start of the recording; gains and ticks are scaled to the run",
-            each=Fact("a time", "number"),
-        ),
-        Fact(
-            "starts",
-            "list",
-            "calls in which devices start: call paths, locations, and ticks",
-            entries=(
-                Fact("call paths", "list", each=Fact("a call path", "integer", low=0)),
-                Fact("locations", "list", each=_LOCATION),
-                Fact("ticks", "list", each=Fact("a time", "integer", low=0)),
-            ),
-        ),
+    ),
+    _list(
+        "piece",
+        "of a trace too large to replay all of it the begin and the end of the piece in which causes were found, "
+        "in seconds since the start of the recording; gains and ticks are scaled to the run",
+        each=_number("a time"),
+    ),
+    _list(
+        "starts",
+        "calls in which devices start: call paths, locations, and ticks",
+        _list("call paths", each=_integer("a call path", low=0)),
+        _list("locations", each=_LOCATION),
+        _list("ticks", each=_integer("a time", low=0)),
     ),
 )
 
-FACTS = Fact(
+FACTS = _object(
     "facts",
-    "object",
     "what a cube says of itself",
-    together=("operation", "of"),
-    entries=(
-        Fact("conventions", "text", "whose rules were followed; empty of cubes of other tools", required=True),
-        Fact("resolution", "integer", "ticks per second", required=True, low=1, high=(1 << 62) - 1),
-        Fact("counts", "object", "notes, and how often each holds", each=_COUNT),
-        Fact(
-            "trace",
-            "object",
-            "the trace that was analyzed",
-            entries=(
-                _SOURCE,
-                Fact("n_events", "integer", "number of events", required=True, low=0),
-                Fact("n_locations", "integer", "number of locations", low=0),
-                Fact("first_time", "integer", "ticks of the first event", required=True),
-                Fact("last_time", "integer", "ticks of the last event", required=True),
-                Fact("origin", "integer", "ticks at which the recording starts"),
-            ),
-        ),
-        Fact("source", "object", "the file of another tool", entries=_SOURCE.entries),
-        Fact(
-            "mpi_interval",
-            "object",
-            "ticks of the last exit of MPI_Init and of the first enter of MPI_Finalize",
-            entries=_INTERVAL,
-        ),
-        Fact(
-            "device_efficiencies",
-            "object",
-            "efficiencies of devices; empty without any",
-            entries=(Fact("devices", "list", "their names", each=_TEXT),),
-            each=_SHARE,
-        ),
-        Fact(
-            "topology_found",
-            "object",
-            "of a topology that was found from who sends to whom",
-            entries=(
-                Fact("kind", "text", "line, ring, grid, torus, hypercube, star or tree", required=True),
-                Fact(
-                    "confidence",
-                    "number",
-                    "1 less the chance that a random graph of as many edges has this shape",
-                    required=True,
-                ),
-                Fact(
-                    "explained", "number", "part of the messages, or of their bytes, between neighbours", required=True
-                ),
-            ),
-        ),
-        Fact("ideal_runtime", "integer", "ticks of the run on an ideal network, by replay of the trace"),
-        Fact("replay_notes", "object", "what this replay does not know, and how often", each=_COUNT),
-        CAUSES,
-        NARROWED,
-        Fact(
-            "focus",
-            "object",
-            "what of the time is shown of a cube without start-up and shutdown",
-            entries=(
-                Fact("share", "number", required=True),
-                Fact("seconds", "number", required=True),
-                Fact("words", "text"),
-                Fact("creating", "number"),
-            ),
-        ),
-        Fact(
-            "focus_window",
-            "object",
-            "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize",
-            entries=_INTERVAL,
-        ),
-        Fact(
-            "late_processes",
-            "list",
-            "processes with another MPI_COMM_WORLD than the one that begins first (spawn, connect)",
-            each=Fact(
-                "a process",
-                "object",
-                entries=(
-                    Fact("rank", "integer", required=True),
-                    Fact("begin", "integer", "ticks: its first event", required=True),
-                    Fact("focus", "integer", "ticks: when it leaves MPI_Init, or its first event", required=True),
-                ),
-            ),
-        ),
-        Fact("operation", "text", "how it was computed from other cubes"),
-        Fact("of", "list", "the sources of these cubes", each=_TEXT),
-        Fact("whole", "object", "by property what shares of a difference refer to", each=Fact("a total", "number")),
-        Fact("left_out", "list", "properties without values, and why", each=_TEXT),
-        Fact("inclusive", "list", "of a CUBE 3 file: properties whose call paths include what they call", each=_TEXT),
+    _text("conventions", "whose rules were followed; empty of cubes of other tools", required=True),
+    _integer("resolution", "ticks per second", required=True, low=1, high=(1 << 62) - 1),
+    _object("counts", "notes, and how often each holds", each=_COUNT),
+    _object(
+        "trace",
+        "the trace that was analyzed",
+        _SOURCE,
+        _integer("n_events", "number of events", required=True, low=0),
+        _integer("n_locations", "number of locations", low=0),
+        _integer("first_time", "ticks of the first event", required=True),
+        _integer("last_time", "ticks of the last event", required=True),
+        _integer("origin", "ticks at which the recording starts"),
     ),
+    _object("source", "the file of another tool", *_SOURCE.entries),
+    _object("mpi_interval", "ticks of the last exit of MPI_Init and of the first enter of MPI_Finalize", *_INTERVAL),
+    _object(
+        "device_efficiencies",
+        "efficiencies of devices; empty without any",
+        _list("devices", "their names", each=_TEXT),
+        each=_SHARE,
+    ),
+    _object(
+        "topology_found",
+        "of a topology that was found from who sends to whom",
+        _text("kind", "line, ring, grid, torus, hypercube, star or tree", required=True),
+        _number("confidence", "1 less the chance that a random graph of as many edges has this shape", required=True),
+        _number("explained", "part of the messages, or of their bytes, between neighbours", required=True),
+    ),
+    _integer("ideal_runtime", "ticks of the run on an ideal network, by replay of the trace"),
+    _object("replay_notes", "what this replay does not know, and how often", each=_COUNT),
+    CAUSES,
+    NARROWED,
+    _object(
+        "focus",
+        "what of the time is shown of a cube without start-up and shutdown",
+        _number("share", required=True),
+        _number("seconds", required=True),
+        _text("words"),
+        _number("creating"),
+    ),
+    _object(
+        "focus_window",
+        "ticks at which the first process leaves MPI_Init, and the last one enters MPI_Finalize",
+        *_INTERVAL,
+    ),
+    _list(
+        "late_processes",
+        "processes with another MPI_COMM_WORLD than the one that begins first (spawn, connect)",
+        each=_object(
+            "a process",
+            "",
+            _integer("rank", required=True),
+            _integer("begin", "ticks: its first event", required=True),
+            _integer("focus", "ticks: when it leaves MPI_Init, or its first event", required=True),
+        ),
+    ),
+    _text("operation", "how it was computed from other cubes"),
+    _list("of", "the sources of these cubes", each=_TEXT),
+    _object("whole", "by property what shares of a difference refer to", each=_number("a total")),
+    _list("left_out", "properties without values, and why", each=_TEXT),
+    _list("inclusive", "of a CUBE 3 file: properties whose call paths include what they call", each=_TEXT),
+    together=("operation", "of"),
 )
 """The facts of a cube. Further ones may be present; nothing reads them."""
 
-MANIFEST_FACTS = Fact(
+MANIFEST_FACTS = _object(
     "manifest",
-    "object",
-    entries=(
-        Fact(
-            "float_properties", "list", "ids of properties whose values are floating point", required=True, each=_TEXT
-        ),
-        replace(FACTS, required=True),
-        Fact(
-            "has_outside",
-            "integer",
-            "1 if the table `outside_cells` says what lies outside of the focus",
-            low=0,
-            high=1,
-        ),
-        Fact(
-            "periods",
-            "object",
-            "of a cube that is divided by phases or bins",
-            entries=(
-                Fact("kind", "text", "`phase` or `bin`", required=True),
-                Fact("words", "text", "what was asked for", required=True),
-            ),
-        ),
+    "",
+    _list("float_properties", "ids of properties whose values are floating point", required=True, each=_TEXT),
+    replace(FACTS, required=True),
+    _integer("has_outside", "1 if the table `outside_cells` says what lies outside of the focus", low=0, high=1),
+    _object(
+        "periods",
+        "of a cube that is divided by phases or bins",
+        _text("kind", "`phase` or `bin`", required=True),
+        _text("words", "what was asked for", required=True),
     ),
 )
 """Contents of the manifest of a .severity folder besides its format, version and checksum."""
+
+STORE_FACTS = (
+    _object(
+        "clock",
+        "",
+        *(_integer(name, required=True) for name in ("origin", "length", "realtime")),
+        _integer("resolution", required=True, low=1),
+    ),
+    _object("source", "", _text("path", required=True), _text("format", required=True)),
+    _list(
+        "lost",
+        each=_object(
+            "a loss",
+            "",
+            *(_integer(name, required=True) for name in ("location", "n_events")),
+            _text("reason", required=True),
+        ),
+    ),
+    *(_object(name, each=_integer("a count", low=0)) for name in ("not_understood", "events_by_kind")),
+    *(_integer(name, low=0) for name in ("n_events", "n_locations", "n_attributes")),
+    *(_integer(name) for name in ("first_time", "last_time")),
+)
+"""Entries of the manifest of a store that readers rely on; `tables` and versions are read by themselves."""

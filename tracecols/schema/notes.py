@@ -80,14 +80,10 @@ COUNTED = (
     "{event|events} of kind",
     "{call of MPI, OpenMP or for devices that begins|calls of MPI, OpenMP or for devices that begin} before the piece "
     "or {ends|end} after it: only a part of {its|their} waiting is in it",
-    (
-        "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side "
-        "of them"
-    ),
-    (
-        "{call instance|call instances}: root causes take about 120 bytes for each in memory and temporary files, more "
-        "than there is room for"
-    ),
+    "{event|events} of messages and collective operations left out of the piece, which {holds|hold} only one side of"
+    " them",
+    "{call instance|call instances}: root causes take about 120 bytes for each in memory and temporary files, more than"
+    " there is room for",
     "{call instance|call instances}: causes of lost time are found in a piece",
     "{cell|cells} of call paths and CPUs: computational imbalance",
     "{tick|ticks} of all locations: root causes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tracecols.schema.columns import Column, Table, event, reference, ticks
+from tracecols.schema.columns import Column, Table, event, reference, table, ticks
 from tracecols.schema.enums import COLLECTIVE_OPS
 from tracecols.schema.kinds import KINDS, NAMES
 from tracecols.schema.versions import Version
@@ -20,14 +20,12 @@ MANIFEST_ENTRIES = (
 )  # fmt: skip
 """The entries of a manifest of this version."""
 
-EVENTS = Table(
+EVENTS = table(
     "events",
     "one event; rows ordered by location and as recorded; locations with few events share row groups",
-    (
-        ticks("time", "clock reading, corrected by the location's clock offsets"),
-        Column("kind", "uint8", "event kind, `EventKind`", enum=KIND_NAMES),
-        reference("region", "regions", "region entered or left; null for other kinds"),
-    ),
+    ticks("time", "clock reading, corrected by the location's clock offsets"),
+    Column("kind", "uint8", "event kind, `EventKind`", enum=KIND_NAMES),
+    reference("region", "regions", "region entered or left; null for other kinds"),
 )
 
 
@@ -43,7 +41,7 @@ def _side(name: str, row: str, *columns: Column) -> Table:
         event("row", "the event these attributes belong to"),
         Column("kind", "uint8", "its kind, `EventKind`", enum=KIND_NAMES),
     )
-    return Table(name, row, head + columns, kinds)
+    return table(name, row, *head, *columns, source=kinds)
 
 
 SIDE_TABLES: dict[str, Table] = {
@@ -157,44 +155,36 @@ SIDE_TABLES: dict[str, Table] = {
             Column("n_arguments", "int64", "number of its arguments", "occ"),
             Column("exit_status", "int64", "exit status"),
         ),
-        Table(
+        table(
             "enter_sites",
             "the call site of one ENTER",
-            (
-                event("row", "the ENTER"),
-                reference("call_site", "call_sites", "where its region is called", required=True),
-            ),
-            "EPILOG ENTER_CS",
+            event("row", "the ENTER"),
+            reference("call_site", "call_sites", "where its region is called", required=True),
+            source="EPILOG ENTER_CS",
         ),
-        Table(
+        table(
             "ties",
             "the place of one event among those of the same time, where the source tells and it is not that of its "
             "location",
-            (
-                event("row", "the event"),
-                Column("place", "int64", "events of one time are ordered by it; of others it is location << 32"),
-            ),
-            "EPILOG, order of records in a merged trace",
+            event("row", "the event"),
+            Column("place", "int64", "events of one time are ordered by it; of others it is location << 32"),
+            source="EPILOG, order of records in a merged trace",
         ),
-        Table(
+        table(
             "program_arguments",
             "one argument of a program",
-            (
-                event("row", "its PROGRAM_BEGIN"),
-                Column("position", "int32", "0 is the first"),
-                reference("argument", "strings", "the text"),
-            ),
+            event("row", "its PROGRAM_BEGIN"),
+            Column("position", "int32", "0 is the first"),
+            reference("argument", "strings", "the text"),
             repeats=True,
         ),
-        Table(
+        table(
             "attributes",
             "one additional attribute of an event",
-            (
-                event("row", "the event it is attached to"),
-                reference("attribute", "attribute_definitions", "attribute"),
-                Column("type", "uint8", "type of the value, `ValueType`"),
-                Column("value", "int64", "the value's bits; references are rows of their table"),
-            ),
+            event("row", "the event it is attached to"),
+            reference("attribute", "attribute_definitions", "attribute"),
+            Column("type", "uint8", "type of the value, `ValueType`"),
+            Column("value", "int64", "the value's bits; references are rows of their table"),
             repeats=True,
         ),
     )
@@ -208,12 +198,12 @@ def metric_table(number: int, types: list[str]) -> Table:
         event("row", "the METRIC event"),
         reference("source", "metric_sources", "class or instance it was recorded for", required=True),
     )
-    values = tuple(Column(f"value_{i}", t, "value of the class's member number i") for i, t in enumerate(types))
-    return Table(f"metrics_{number}", "the values of one METRIC event", head + values, "METRIC")
+    values = (Column(f"value_{i}", t, "value of the class's member number i") for i, t in enumerate(types))
+    return table(f"metrics_{number}", "the values of one METRIC event", *head, *values, source="METRIC")
 
 
 def _definition(name: str, row: str, *columns: Column) -> Table:
-    return Table(name, row, (Column("id", "int64", "identifier in the source"), *columns))
+    return table(name, row, Column("id", "int64", "identifier in the source"), *columns)
 
 
 _NAME = Column("name", "string", "name")
@@ -340,30 +330,26 @@ DEFINITIONS: dict[str, Table] = {
             Column("sizes", "list[int64]", "sizes; 0 unknown", "occ"),
             Column("periodic", "list[int64]", "1 where it wraps around"),
         ),
-        Table(
+        table(
             "topology_coordinates",
             "one position in a topology",
-            (
-                reference("topology", "topologies", "topology"),
-                Column("rank", "int32", "rank in the topology's communicator", "rank"),
-                reference("location", "locations", "location at that rank"),
-                Column("coordinates", "list[int64]", "coordinates"),
-            ),
+            reference("topology", "topologies", "topology"),
+            Column("rank", "int32", "rank in the topology's communicator", "rank"),
+            reference("location", "locations", "location at that rank"),
+            Column("coordinates", "list[int64]", "coordinates"),
         ),
-        Table(
+        table(
             "markers",
             "one marker: a note of a tool or a user on a stretch of the trace",
-            (
-                ticks("time", "when the stretch begins"),
-                ticks("duration", "how long it is; 0 for a moment", is_duration=True),
-                Column("group", "string", "who made it, or a group of markers"),
-                Column("category", "string", "what kind of marker it is"),
-                Column("severity", "string", "`MarkerSeverity`"),
-                Column("scope", "string", "what it is about, `MarkerScope`"),
-                Column("scope_id", "int64", "identifier of what it is about; null for the whole trace", nullable=True),
-                reference("location", "locations", "location it is about; null if none is", nullable=True),
-                Column("text", "string", "the note"),
-            ),
+            ticks("time", "when the stretch begins"),
+            ticks("duration", "how long it is; 0 for a moment", is_duration=True),
+            Column("group", "string", "who made it, or a group of markers"),
+            Column("category", "string", "what kind of marker it is"),
+            Column("severity", "string", "`MarkerSeverity`"),
+            Column("scope", "string", "what it is about, `MarkerScope`"),
+            Column("scope_id", "int64", "identifier of what it is about; null for the whole trace", nullable=True),
+            reference("location", "locations", "location it is about; null if none is", nullable=True),
+            Column("text", "string", "the note"),
             since=(3, 1),
         ),
         _definition(
@@ -425,31 +411,28 @@ DEFINITIONS: dict[str, Table] = {
             reference("communicator", "communicators", "communicator"),
             reference("parent", "io_handles", "handle above"),
         ),
-        Table(
+        table(
             "properties",
             "one property of a definition",
-            (
-                Column("table", "string", "table of what it belongs to"),
-                Column("of", "int32", "row of that table"),
-                Column("name", "string", "name"),
-                Column("value", "string", "value as text"),
-            ),
+            Column("table", "string", "table of what it belongs to"),
+            Column("of", "int32", "row of that table"),
+            Column("name", "string", "name"),
+            Column("value", "string", "value as text"),
         ),
-        Table(
+        table(
             "other_definitions",
             "one definition that has no table of its own, kept as it was read",
-            (Column("record", "string", "name of the record type"), Column("values", "string", "its fields as JSON")),
+            Column("record", "string", "name of the record type"),
+            Column("values", "string", "its fields as JSON"),
         ),
-        Table(
+        table(
             "segments",
             "where the rows of one location are in one table",
-            (
-                Column("table", "string", "table"),
-                reference("location", "locations", "location", required=True),
-                Column("part", "int32", "number of the part file"),
-                Column("offset", "int64", "first row within that file"),
-                Column("n_rows", "int64", "number of rows", "occ"),
-            ),
+            Column("table", "string", "table"),
+            reference("location", "locations", "location", required=True),
+            Column("part", "int32", "number of the part file"),
+            Column("offset", "int64", "first row within that file"),
+            Column("n_rows", "int64", "number of rows", "occ"),
         ),
     )
 }

@@ -39,7 +39,7 @@ SIDE_ROWS = 1 << 19
 """Rows of a side table that are read at once."""
 
 _FAMILY = np.full(256, "", object)
-_FAMILY[[int(k.number) for k in KINDS]] = [k.family for k in KINDS]
+_FAMILY[[int(k) for k in KINDS]] = [k.family for k in KINDS]
 
 
 def open_store(source: Path) -> Store:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.schema import DEFINITIONS, KINDS, NAMES, SIDE_TABLES, Column, Table
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS, VALUE_TARGETS, VALUE_TYPES
+from tracecols.schema.facts import STORE_FACTS, wrong_fact
 from tracecols.store.arrow import to_numpy
 
 Sizes = Callable[[str], int]
@@ -35,7 +36,7 @@ _INT64 = np.iinfo(np.int64)
 
 def _kinds_of(family: str) -> NDArray[np.bool_]:
     mask = np.zeros(256, bool)
-    mask[[int(k.number) for k in KINDS if k.family == family]] = True
+    mask[[int(k) for k in KINDS if k.family == family]] = True
     return mask
 
 
@@ -299,48 +300,13 @@ _MORE: dict[str, Callable[[pa.Table, Sizes], str]] = {
 
 def wrong_manifest(manifest: Mapping[str, Any]) -> str:
     """Check that the entries of a manifest are present and of the right type."""
-
-    def is_number(value: Any, low: int = _INT64.min) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and low <= value <= _INT64.max
-
-    def are_counts(value: Any) -> bool:
-        return isinstance(value, dict) and all(is_number(n, 0) for n in value.values())
-
-    clock, source, lost = manifest.get("clock"), manifest.get("source"), manifest.get("lost")
-    for what, holds in (
-        (
-            "clock",
-            isinstance(clock, dict)
-            and {*clock} == {"resolution", "origin", "length", "realtime"}
-            and all(map(is_number, clock.values()))
-            and clock["resolution"] > 0,
-        ),
-        (
-            "source",
-            isinstance(source, dict) and isinstance(source.get("path"), str) and isinstance(source.get("format"), str),
-        ),
-        (
-            "lost",
-            isinstance(lost, list)
-            and all(
-                isinstance(x, dict)
-                and is_number(x.get("location"))
-                and is_number(x.get("n_events"))
-                and isinstance(x.get("reason"), str)
-                for x in lost
-            ),
-        ),
-        ("not_understood", are_counts(manifest.get("not_understood"))),
-        (
-            "events_by_kind",
-            are_counts(manifest.get("events_by_kind"))
-            and all(k.isdecimal() and len(k) < 4 and int(k) < 256 for k in manifest["events_by_kind"]),
-        ),
-        *((name, is_number(manifest.get(name), 0)) for name in ("n_events", "n_locations", "n_attributes")),
-        *((name, is_number(manifest.get(name))) for name in ("first_time", "last_time")),
-    ):
-        if not holds:
-            return f"{what} is {str(manifest.get(what, 'missing'))[:80]}"
+    wrong = next((fact.name for fact in STORE_FACTS if wrong_fact(fact, manifest.get(fact.name))), "")
+    if not wrong and len(manifest["clock"]) > len(STORE_FACTS[0].entries):
+        wrong = "clock"
+    elif not wrong and not all(k.isdecimal() and len(k) < 4 and int(k) < 256 for k in manifest["events_by_kind"]):
+        wrong = "events_by_kind"
+    if wrong:
+        return f"{wrong} is {str(manifest.get(wrong, 'missing'))[:80]}"
     total = sum(manifest["events_by_kind"].values())
     if total != manifest["n_events"]:
         return f"n_events is {manifest['n_events']}, but events_by_kind adds up to {total}"

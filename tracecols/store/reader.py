@@ -98,17 +98,35 @@ class Store:
 
     def __init__(self, path: str | Path, definitions: Mapping[str, pa.Table] | None = None) -> None:
         self.path = as_path(path, StoreError)
+        self.manifest, self._identity = self._read_manifest()
+        self._check_manifest()
+        self._seen: dict[str, Extents] | None = None
+        self.tables: dict[str, Table] = {"events": EVENTS}
+        self._ignored: list[str] = []
+        self._declare_tables()
+        self._lacking = {name: {c.name for c in self.lacking(table)} for name, table in self.tables.items()}
+        self._definitions: dict[str, pa.Table] = dict(definitions or {})
+        self._checked: dict[str, pa.Table] = {}
+        self._files: dict[tuple[str, int], tuple[pq.FileMetaData, list[int]]] = {}
+        self._recent: OrderedDict[tuple[Any, ...], Arrays] = OrderedDict()
+        self._lock = Lock()
+        self._local = local()
+        # this compares the number of locations with the manifest
+        self._n_defined("locations")
+
+    def _read_manifest(self) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Read the manifest and its identity; refuse paths that have none."""
         try:
-            self.manifest: dict[str, Any]
-            self.manifest, self._identity = await_manifest(self.path)
-            is_store = self.manifest.get("format") == "tracecols store"
-        except (OSError, ValueError, AttributeError) as error:
+            manifest, identity = await_manifest(self.path)
+            if not isinstance(manifest, dict):
+                raise ValueError("it is no JSON object")
+            return manifest, identity
+        except (OSError, ValueError) as error:
             if not is_denied(error) and not self.path.exists():
-                archive = (
-                    self.path.with_suffix("") if recognised(self.path.with_suffix("")) == "a trace archive" else "TRACE"
-                )
+                archive = self.path.with_suffix("")
+                known = archive if recognised(archive) == "a trace archive" else "TRACE"
                 raise StoreError(
-                    f"no such store: {self.path}\n  make one with: tracecols convert {archive} -o {self.path}"
+                    f"no such store: {self.path}\n  make one with: tracecols convert {known} -o {self.path}"
                 ) from error
             if what := instead(self.path, "a store"):
                 raise StoreError(what) from error
@@ -116,14 +134,16 @@ class Store:
                 f"{self.path} is not a store: its {MANIFEST} is missing or unreadable{reason(error)}\n"
                 f"  {advice(error, 'convert the trace again')}"
             ) from error
-        if not is_store:
-            is_cube = self.manifest.get("format") == "tracecols severity"
+
+    def _check_manifest(self) -> None:
+        """Refuse manifests of other things and versions, and damaged ones."""
+        kind = self.manifest.get("format")
+        if kind != "tracecols store":
+            is_cube, made = kind == "tracecols severity", "give a folder that 'tracecols convert' made"
             raise StoreError(
-                f"{self.path} is not a store of a trace (its manifest says {self.manifest.get('format')!r})\n"
-                + ("  tracecols.read_cube reads it" if is_cube else "  give a folder that 'tracecols convert' made"),
-                in_shell=f"look at it: tracecols show {self.path}"
-                if is_cube
-                else "give a folder that 'tracecols convert' made",
+                f"{self.path} is not a store of a trace (its manifest says {kind!r})\n"
+                f"  {'tracecols.read_cube reads it' if is_cube else made}",
+                in_shell=f"look at it: tracecols show {self.path}" if is_cube else made,
             )
         version = version_of(self.manifest)
         if version is None or version.major != FORMAT_VERSION.major:
@@ -134,11 +154,11 @@ class Store:
         self.version = version
         if self.manifest.get("checksum") != checksum(self.manifest):
             raise self.damaged(f"its {MANIFEST} does not fit its checksum")
-        what = checks.wrong_manifest(self.manifest)
-        if what:
+        if what := checks.wrong_manifest(self.manifest):
             raise self.damaged(f"{MANIFEST}: {what}")
-        self._seen: dict[str, Extents] | None = None
-        self.tables: dict[str, Table] = {"events": EVENTS}
+
+    def _declare_tables(self) -> None:
+        """Compare the tables that the manifest lists with those that are declared."""
         try:
             stored = {
                 name: tuple(Column(c["name"], c["dtype"], "") for c in columns)
@@ -149,8 +169,8 @@ class Store:
             raise StoreError(
                 f"{self.path}: its {MANIFEST} does not say what tables there are\n  convert the trace again"
             ) from error
+        version = self.version
         self._stored = {name: [(c.name, c.dtype) for c in found] for name, found in stored.items()}
-        self._ignored: list[str] = []
         for name, found in stored.items():
             declared = SIDE_TABLES.get(name)
             # the name is that of a folder
@@ -170,15 +190,6 @@ class Store:
                 )
             self._ignored += [f"column {name}.{column}" for column in differs.unknown]
             self.tables[name] = declared
-        self._lacking = {name: {c.name for c in self.lacking(table)} for name, table in self.tables.items()}
-        self._definitions: dict[str, pa.Table] = dict(definitions or {})
-        self._checked: dict[str, pa.Table] = {}
-        self._files: dict[tuple[str, int], tuple[pq.FileMetaData, list[int]]] = {}
-        self._recent: OrderedDict[tuple[Any, ...], Arrays] = OrderedDict()
-        self._lock = Lock()
-        self._local = local()
-        # this compares the number of locations with the manifest
-        self._n_defined("locations")
 
     def __reduce__(self) -> tuple[Any, tuple[Path, str]]:
         """Pickle the store as its path; the receiving process opens it again, once."""
@@ -238,7 +249,7 @@ class Store:
             file = open_parquet(path, metadata)
         except (OSError, pa.ArrowException) as error:
             if identity(self.path) == self._identity:
-                raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
+                raise _unreadable(path, error) from error
         else:
             if identity(self.path) == self._identity:
                 return file
@@ -266,7 +277,7 @@ class Store:
                 try:
                     check_regular(path)
                 except OSError as error:
-                    raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
+                    raise _unreadable(path, error) from error
 
     @once
     def definitions(self) -> dict[str, pa.Table]:
@@ -325,7 +336,7 @@ class Store:
             empty = file.metadata.num_rows == 0
             table = pa.Table.from_batches([], file.schema_arrow) if empty else file.read(use_threads=False)
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
+            raise _unreadable(path, error) from error
         differs = compare_columns(table.schema, DEFINITIONS[name], self.version, FORMAT_VERSION)
         if differs is None:
             raise StoreError(
@@ -554,7 +565,7 @@ class Store:
         try:
             stored = self._open_here(path, meta).read_row_group(group, columns=present, use_threads=False)
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}") from error
+            raise _unreadable(path, error) from error
         found = {
             c: to_numpy(stored.column(c))
             if c not in lacking
@@ -567,6 +578,10 @@ class Store:
                 while len(self._recent) > N_SHARED:
                     self._recent.popitem(last=False)
         return found
+
+
+def _unreadable(path: Path, error: Exception) -> StoreError:
+    return StoreError(f"{path} cannot be read: {error}\n  {advice(error, DAMAGED)}")
 
 
 def _joined(found: Iterable[Arrays]) -> Arrays:

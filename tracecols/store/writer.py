@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.schema import DEFINITIONS, EVENTS, FORMAT_VERSION, SIDE_TABLES, EventKind, Table, metric_table
-from tracecols.store.arrow import arrow_schema, as_table, event_writer, to_arrow, write_table
+from tracecols.store.arrow import ParquetWriter, arrow_schema, as_table, event_writer, to_arrow, write_table
 from tracecols.store.layout import part_name, write_manifest
 
 SIDE_ROWS = 1 << 17
@@ -45,6 +45,51 @@ class Part:
     """By location, the number of events that are earlier than the one before."""
 
 
+class _PartFile:
+    """The part file of one table, opened with its first row group, and rows that are collected for the next one.
+
+    `n_rows` is the number of rows that have been given to it, `last` the number of its last segment, -1 none.
+    """
+
+    def __init__(self, path: Path, table: Table) -> None:
+        self._path, self._table = path, table
+        self._writer: ParquetWriter | None = None
+        self._waiting: list[dict[str, NDArray[Any]]] = []
+        self._n_waiting = self.n_rows = 0
+        self.last = -1
+
+    def write(self, columns: dict[str, NDArray[Any]]) -> None:
+        """Write a row group."""
+        if self._writer is None:
+            self._path.parent.mkdir(exist_ok=True)
+            self._writer = event_writer(self._path, self._table)
+            self._schema = arrow_schema(self._table)
+        schema = self._schema
+        batch = pa.RecordBatch.from_arrays([to_arrow(columns[f.name], f.type) for f in schema], schema=schema)
+        self._writer.write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)
+
+    def flush(self) -> None:
+        """Write the rows that have been collected."""
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
+        if waiting:
+            self.write({c: np.concatenate([w[c] for w in waiting]) for c in self._table.names})
+
+    def collect(self, columns: dict[str, NDArray[Any]], at_once: int) -> None:
+        """Keep rows until there are enough of them for a row group. They must be copies: the converter reuses its
+        buffers."""
+        self._waiting.append(columns)
+        self._n_waiting += next(iter(columns.values())).size
+        if self._n_waiting >= at_once:
+            self.flush()
+
+    def close(self, is_complete: bool) -> None:
+        """Close the file; if it is complete, with all rows."""
+        if is_complete:
+            self.flush()
+        if self._writer is not None:
+            self._writer.close()
+
+
 class PartWriter:
     """A writer of one part file per table, for a range of whole locations.
 
@@ -61,61 +106,33 @@ class PartWriter:
 
     def __init__(self, folder: Path, number: int, tables: dict[str, Table]) -> None:
         self.folder, self.number, self.tables = folder, number, {"events": EVENTS, **tables}
-        self._writers: dict[str, Any] = {}
-        self._schemas: dict[str, pa.Schema] = {}
-        self._waiting: dict[str, list[dict[str, NDArray[Any]]]] = {}
-        self._written: dict[str, int] = {}
-        self._n_waiting: dict[str, int] = {}
+        self._files: dict[str, _PartFile] = {}
         self.part = Part()
         # for the last location: the number of its events written so far, and the time of the last one
         self._location, self._n_events, self._time_before = -1, 0, 0
-        self._last: dict[str, int] = {}
 
     def __enter__(self) -> PartWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        for table in list(self._waiting):
-            if kind is None:
-                self._flush(table)
-        for writer in self._writers.values():
-            writer.close()
+        for file in self._files.values():
+            file.close(kind is None)
 
-    def _write(self, table: str, columns: dict[str, NDArray[Any]]) -> None:
-        if table not in self._writers:
-            folder = self.folder / table
-            folder.mkdir(exist_ok=True)
-            self._writers[table] = event_writer(folder / part_name(self.number), self.tables[table])
-            self._schemas[table] = arrow_schema(self.tables[table])
-        schema = self._schemas[table]
-        batch = pa.RecordBatch.from_arrays([to_arrow(columns[f.name], f.type) for f in schema], schema=schema)
-        self._writers[table].write_table(pa.Table.from_batches([batch]), row_group_size=batch.num_rows)
-
-    def _flush(self, table: str) -> None:
-        waiting = self._waiting.pop(table, [])
-        self._n_waiting[table] = 0
-        if waiting:
-            self._write(table, {c: np.concatenate([w[c] for w in waiting]) for c in self.tables[table].names})
-
-    def _collect(self, table: str, columns: dict[str, NDArray[Any]], at_once: int) -> None:
-        """Keep rows until there are enough of them for a row group. They must be copies: the converter reuses its
-        buffers."""
-        self._waiting.setdefault(table, []).append(columns)
-        self._n_waiting[table] = self._n_waiting.get(table, 0) + next(iter(columns.values())).size
-        if self._n_waiting[table] >= at_once:
-            self._flush(table)
+    def _file(self, table: str) -> _PartFile:
+        if table not in self._files:
+            self._files[table] = _PartFile(self.folder / table / part_name(self.number), self.tables[table])
+        return self._files[table]
 
     def _extend(self, table: str, location: int, n: int) -> None:
         """Record that the next `n` rows of a table belong to a location."""
-        offset = self._written.get(table, 0)
-        self._written[table] = offset + n
-        last = self._last.get(table)
-        if last is not None and self.part.segments[last][1] == location:
-            t, of, part, start, m = self.part.segments[last]
-            self.part.segments[last] = (t, of, part, start, m + n)
+        file, segments = self._file(table), self.part.segments
+        if file.last >= 0 and segments[file.last][1] == location:
+            start, m = segments[file.last][3:]
+            segments[file.last] = (table, location, self.number, start, m + n)
         else:
-            self._last[table] = len(self.part.segments)
-            self.part.segments.append((table, location, self.number, offset, n))
+            file.last = len(segments)
+            segments.append((table, location, self.number, file.n_rows, n))
+        file.n_rows += n
 
     def add(
         self,
@@ -135,11 +152,12 @@ class PartWriter:
         time, stops = events["time"], np.cumsum([n for _, n in parts])
         if time.size:
             self._note(parts, stops, time, events["kind"])
+            file = self._file("events")
             if time.size >= EVENT_ROWS:
-                self._flush("events")
-                self._write("events", events)
+                file.flush()
+                file.write(events)
             else:
-                self._collect("events", {c: v.copy() for c, v in events.items()}, EVENT_ROWS)
+                file.collect({c: v.copy() for c, v in events.items()}, EVENT_ROWS)
             for location, n in parts:
                 if n:
                     self._extend("events", location, n)
@@ -150,7 +168,8 @@ class PartWriter:
                 continue
             # all rows after those of other locations belong to the last one
             counts = np.bincount(np.searchsorted(ends[:-1], columns["row"], "right"), minlength=len(parts)).tolist()
-            self._collect(table, {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}, SIDE_ROWS)
+            rows = {c: v + first_row if c == "row" else v.copy() for c, v in columns.items()}
+            self._file(table).collect(rows, SIDE_ROWS)
             for (location, _), n in zip(parts, counts, strict=True):
                 if n:
                     self._extend(table, location, n)

@@ -57,7 +57,7 @@ def _facts(fact: Fact, above: str = "") -> list[str]:
 
 def schema() -> str:
     """Describe event kinds and all tables of a store, of the enhanced model and of a cube."""
-    kinds = "\n".join(f"| {int(k.number)} | `{k.name}` | {k.family} | {k.doc} |" for k in KINDS)
+    kinds = "\n".join(f"| {int(k)} | `{k.name}` | {k.family} | {k.doc} |" for k in KINDS)
 
     def section(title: str, tables: Iterable[Table]) -> str:
         return f"## {title}\n\n" + "\n".join(_table(t) for t in tables)

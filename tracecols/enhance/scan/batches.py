@@ -34,7 +34,7 @@ BATCH = 1 << 20
 """Events per kernel call."""
 
 
-JOINS_ALL = mask_of(k.number for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
+JOINS_ALL = mask_of(k for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds of events whose call instances are joined across all processes at once."""
 
 

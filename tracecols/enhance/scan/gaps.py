@@ -45,7 +45,7 @@ TABLES = {name: N_COUNTED + k for k, name in enumerate(("threads", "p2p", "colle
 """Side tables that are divided into windows, and the index of their count of rows. Steps that work on windows do not
 read the tables of tasks and of accesses to MPI windows."""
 
-_OF_TABLE = {name: mask_of(k.number for k in KINDS if k.family == name) for name in TABLES}
+_OF_TABLE = {name: mask_of(k for k in KINDS if k.family == name) for name in TABLES}
 
 IS_LOCK, IS_ACQUIRE = _OF_TABLE["locks"], mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 

@@ -166,7 +166,7 @@ def attributed_events(
     and `columns`, in the order of the event table. Raises StoreError if the rows of a side table do not correspond to
     the events of the family on its location.
     """
-    of_family = mask_of(k.number for k in KINDS if k.family == family)
+    of_family = mask_of(k for k in KINDS if k.family == family)
     side, counts = facts.store.read_together(family, members, ["row", "kind", *columns])
     location = np.repeat(members.astype(np.int32), counts)
     time, call = np.empty(location.size, np.int64), np.empty(location.size, np.int64)
