@@ -11,7 +11,7 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import parameters, seconds
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import grouped, option, part_options
+from tracecols.cli.vocabulary import FILE, PATH, grouped, option, part_options
 from tracecols.schema.notes import note, worth_telling
 from tracecols.schema.severity import DEFAULT
 
@@ -25,7 +25,7 @@ class Shown(NamedTuple):
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option(
     "output",
     "The cube to write.  [default: the trace's name and what the cube is narrowed to, in the current folder]",
@@ -35,7 +35,7 @@ class Shown(NamedTuple):
 @click.option(
     "--topology",
     "topologies",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     multiple=True,
     metavar="FILE.json",
     help="A grid that the trace does not define; may be given several times.",
@@ -132,7 +132,6 @@ def analyze(
         )
     budget = Budget.default(memory, None if who.is_given else who.scratch)
     described = [d for file in topologies for d in load_descriptions(file)]
-    definitions = [text for text in metrics if is_definition(text)]
     # opened only once: reading the definitions of an archive takes a notable part of a small analysis
     found = found_in(source)
     request = Request.of(
@@ -140,7 +139,7 @@ def analyze(
         patterns=patterns,
         properties=properties or None,
         topologies=described,
-        metrics=definitions,
+        metrics=list(filter(is_definition, metrics)),
         **asked,
     )
     if isinstance(found, Store):
@@ -175,7 +174,7 @@ def analyze(
         if lacking is not None:
             echo(f"note: {lacking}", err=True)
         cube = run(request, OpenedTrace(store, jobs, budget), cluster, progress)
-    cube = with_specifications(cube, [text for text in metrics if not is_definition(text)])
+    cube = with_specifications(cube, metrics)
     cube.save(output, force=force)
     echo(f"{output}: {cube.summary()}")
     for what, n in worth_telling(cube.facts["counts"]).items():

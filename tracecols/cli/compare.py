@@ -11,7 +11,7 @@ import click
 
 from tracecols.cli.options import share
 from tracecols.cli.output import echo, echo_parts
-from tracecols.cli.vocabulary import grouped, in_percent, option
+from tracecols.cli.vocabulary import PATH, grouped, in_percent, option
 from tracecols.given.quantities import quantity
 
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
@@ -51,7 +51,7 @@ class How(NamedTuple):
 
 
 @click.command()
-@click.argument("cubes", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=click.Path(path_type=Path))
+@click.argument("cubes", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=PATH)
 @option("properties", "By id or title, several separated by commas: only these and those below them.", called="names")
 @click.option(
     "--threshold",

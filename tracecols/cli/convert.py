@@ -10,12 +10,12 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 from tracecols.given.quantities import counted
 
 
 @click.command()
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=PATH)
 @option("output", "The store to write.  [default: the archive's name, in the current folder]", metavar="NAME.trace")
 @option("jobs")
 @click.option(

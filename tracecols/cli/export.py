@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import grouped, option
+from tracecols.cli.vocabulary import PATH, grouped, option
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.notes import note
 from tracecols.schema.severity import DEFAULT
@@ -45,8 +45,8 @@ class Timeline(NamedTuple):
 
 
 @click.command()
-@click.argument("source", metavar="CUBE|STORE", type=click.Path(path_type=Path))
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("source", metavar="CUBE|STORE", type=PATH)
+@click.argument("output", type=PATH)
 @click.option("--table", metavar="NAME", help="For a store: events, messages, collectives, ...  [default: events]")
 @click.option(
     "--raw",

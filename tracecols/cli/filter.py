@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo, echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option("output", "The filter to write.  [default: none, the prediction is printed]", metavar="FILE.filter")
 @option("rows", "Maximum number of regions to print: those with most events.", default=10)
 @option("force", "Replace any file, not only a filter.")

@@ -6,13 +6,13 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tracecols.cli.options import named_values, part_of_whole
 from tracecols.cli.output import echo, echo_parts
-from tracecols.cli.vocabulary import grouped, option
+from tracecols.cli.vocabulary import PATH, grouped, option, together
 from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
@@ -57,14 +57,17 @@ class Asked(NamedTuple):
         return found
 
 
-def series_options(command: Any) -> Any:
-    """Add the options of `Asked`; use as a decorator."""
-    for name in ("with_startup", "last", "where", "along"):
-        command = option(name)(command)
-    return option(
+series_options = together(
+    option(
         "properties",
         "By id or title: these and those below them, all of one unit; or a computed metric.  [default: time]",
-    )(command)
+    ),
+    option("along"),
+    option("where"),
+    option("last"),
+    option("with_startup"),
+)
+"""Decorator that adds the options of `Asked` to a command."""
 
 
 @click.group()
@@ -78,8 +81,8 @@ def runs() -> None:
 
 
 @runs.command("add", short_help="Add runs to an experiment.")
-@click.argument("folder", type=FOLDER)
-@click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=FOLDER)
+@click.argument("folder", type=PATH)
+@click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "-P",
     "--parameter",
@@ -116,7 +119,7 @@ def add(
 
 
 @runs.command("list")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder", type=PATH)
 @option("where")
 @option("with_startup", "Include start-up and shutdown in runtimes.")
 @option("as_json")
@@ -134,7 +137,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 
 
 @runs.command("show", short_help="Show the severities of runs side by side.")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder", type=PATH)
 @series_options
 @option("rows", "Rows to print: those that vary most.", default=15)
 @option("as_json", "Print all numbers as JSON.")
@@ -164,7 +167,7 @@ class Looked(NamedTuple):
 
 
 @runs.command("trend", short_help="Find what became slower or faster, where, and since when.")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder", type=PATH)
 @series_options
 @click.option(
     "--false-alarms",

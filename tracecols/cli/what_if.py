@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from tracecols.cli.options import bandwidth, put_once, share, size
 from tracecols.cli.output import echo, echo_json, echo_parts
-from tracecols.cli.vocabulary import Part, Written, grouped, option
+from tracecols.cli.vocabulary import PATH, Part, Written, grouped, option
 from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class GivenTable(NamedTuple):
 
 
 @click.command("what-if")
-@click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="STORE|ARCHIVE", type=PATH)
 @click.option(
     "--scale",
     callback=factors,

@@ -439,29 +439,21 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
     return Cells(cells.key, ticks)
 
 
-def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) -> str:
-    """Add a property for one of the statistics of a metric, as a root after all others, and return its id."""
-    name = f"{metric.name}_{statistic}"
-    while name in p.id:
-        name += "_"
+def _statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str, taken: Set[str]) -> dict[str, Any]:
+    """Return the columns of a property for one of the statistics of a metric; its id is none of those `taken`."""
     title, unit, how = OTHERS[statistic]
-    at = p.id.index(metric.name)
-    p.id.append(name)
-    p.parent.append("")
-    p.title.append(f"{p.title[at]}, {title}")
-    p.unit.append(unit if statistic == "count" else p.unit[at] + unit)
-    p.summary.append(f"The {title} of which {p.title[at]} ({metric.name}) is the sum.")
-    p.advice.append("")
-    p.confidence.append(p.confidence[at])
-    p.overlaps.append(False)
-    p.is_wait.append(0)
-    p.delay.append("")
-    p.part.append(p.part[at])
-    p.is_heading.append(0)
-    p.is_estimate.append(0)
-    p.formula.append("")
-    p.aggregation.append(f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how)
-    return name
+    at, name = p.number[metric.name], f"{metric.name}_{statistic}"
+    while name in taken:
+        name += "_"
+    return {
+        "id": name,
+        "title": f"{p.title[at]}, {title}",
+        "unit": unit if statistic == "count" else p.unit[at] + unit,
+        "summary": f"The {title} of which {p.title[at]} ({metric.name}) is the sum.",
+        "confidence": p.confidence[at],
+        "part": p.part[at],
+        "aggregation": f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how,
+    }
 
 
 def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
@@ -515,7 +507,8 @@ def _cube_of(
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
     computed: list[Element] = []
-    for metric, unit in zip(parser.metrics, list(properties.unit), strict=True):
+    statistics: list[dict[str, Any]] = []
+    for metric, unit in zip(parser.metrics, properties.unit, strict=True):
         dtype, kind = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
         if parser.value_of(metric) == "VOID":
             cells[metric.name] = Cells.empty()
@@ -542,11 +535,13 @@ def _cube_of(
                     else "a value that is not a number"
                 )
                 raise damaged(f"{path}: metric {metric.name!r} has {what}, at {at}")
-            name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
+            name = metric.name
+            if statistic:
+                statistics.append(_statistic(properties, metric, statistic, kind, {*properties.id, *cells}))
+                name = statistics[-1]["id"]
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
-    # a new axis: the lookups cached in the old one lack the statistics
     topologies, beside = parser.placed_topologies()
-    cube = SeverityCube(replace(properties), call_paths, system, cells, facts, topologies)
+    cube = SeverityCube(properties.with_rows(statistics), call_paths, system, cells, facts, topologies)
     for i, metric in enumerate(computed):
         if not _compute(cube, metric, {other.name for other in computed[i:]}):
             left_out.append(f"{metric.name} ({metric.given['type']})")

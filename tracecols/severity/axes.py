@@ -149,6 +149,34 @@ class PropertyAxis:
         rows = list(map(attrgetter(*columns), properties))
         return cls(**{c: [row[i] for row in rows] for i, c in enumerate(columns)})
 
+    def take(self, rows: Iterable[int]) -> PropertyAxis:
+        """Return an axis of some of the properties.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Their positions.
+        """
+        return PropertyAxis(*([getattr(self, column)[i] for i in rows] for column in self.__dataclass_fields__))
+
+    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> PropertyAxis:
+        """Return an axis with more properties after these; they are roots that add up and are no waits.
+
+        Parameters
+        ----------
+        rows : sequence of mapping
+            What is known of each, by column.
+        """
+        usual = {"confidence": 1.0, "overlaps": False, "aggregation": "sum"} | dict.fromkeys(
+            ("is_wait", "is_heading", "is_estimate"), 0
+        )
+        return PropertyAxis(
+            *(
+                [*getattr(self, column), *(row.get(column, usual.get(column, "")) for row in rows)]
+                for column in self.__dataclass_fields__
+            )
+        )
+
     @cached_property
     def number(self) -> dict[str, int]:
         """Position by id."""
@@ -520,6 +548,12 @@ class SystemAxis:
         """Whether each location is a CPU thread, rather than a stream of a device or a location of metrics;
         (n_locations,) bool."""
         return np.array([t not in ("metric", "gpu") for t in self.location_type], bool)
+
+    @property
+    def master(self) -> NDArray[np.int64]:
+        """The lowest-numbered CPU thread of the process of each location, as a location; (n_locations,) int64."""
+        order = np.lexsort((self.thread, ~self.is_thread, self.rank))
+        return np.asarray(order[np.searchsorted(self.rank[order], self.rank)], np.int64)
 
     @property
     def has_threads(self) -> bool:

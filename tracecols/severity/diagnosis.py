@@ -17,7 +17,7 @@ import numpy as np
 from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
-from tracecols.given.printable import printable
+from tracecols.given.printable import finite, printable
 from tracecols.given.providers import provider
 from tracecols.schema.properties import TIME
 from tracecols.severity import focus, wording
@@ -111,16 +111,8 @@ class Diagnosis:
         found = dict(vars(self))
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
         found["efficiencies"] = [metric._asdict() for metric in self.efficiencies]
-        result: dict[str, Any] = _plain(found)
+        result: dict[str, Any] = finite(found)
         return result
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def name_of(cube: Severities) -> str:

@@ -450,8 +450,9 @@ def times_of(
 
     everywhere = np.ones(len(paths), bool)
     total = seconds(ids.TIME, everywhere)
-    rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
-    master = _masters(rank, thread)
+    rank = s.rank[is_thread].astype(np.int64)
+    # numbers among the threads
+    master = (np.cumsum(is_thread) - 1)[s.master[is_thread]]
     outside = (total - seconds(ids.TIME, is_mpi))[master]
     counted = _is_computed(cube, chosen)
     runtime = _runtime(cube, total, master) if within is None else _longest(total, master)
@@ -601,13 +602,6 @@ def _counted(cube: Severities, names: Sequence[str], mask: NDArray[np.bool_]) ->
     """Return the total of a counter on some call paths; nan if the cube has none of these names."""
     name = next((n for n in names if n in cube.cells and len(cube.cells[n])), None)
     return math.nan if name is None else float(cube.by_location(name, mask).sum())
-
-
-def _masters(rank: NDArray[np.int64], thread: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find for every thread the index of the lowest-numbered thread of its process; (n,) int64."""
-    order = np.lexsort((thread, rank))
-    first = order[np.searchsorted(rank[order], rank)]
-    return np.asarray(first, np.int64)
 
 
 def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:

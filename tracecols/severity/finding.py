@@ -111,14 +111,6 @@ def of_computation(cube: Severities) -> str:
     return COMPUTATION if COMPUTATION in cube.properties.number else EXECUTION
 
 
-def master_of(cube: Severities) -> NDArray[np.int64]:
-    """Return for every location the lowest-numbered thread of its process, as a location; (n_locations,) int64."""
-    s = cube.system
-    order = np.lexsort((s.thread, ~s.is_thread, s.rank))
-    first = np.searchsorted(s.rank[order], s.rank)
-    return np.asarray(order[first], np.int64)
-
-
 def not_negative(cells: Cells) -> Cells:
     """Return cells with the same sum and no negative ones: these are deducted from the positive ones in proportion."""
     kept = cells.where(cells.value > 0)

@@ -44,7 +44,6 @@ from tracecols.severity.finding import (
     is_even,
     largest_places,
     location_in_words,
-    master_of,
     of_computation,
     payers,
 )
@@ -88,7 +87,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     # if the trace was replayed, its causes tell better what hosts do meanwhile
     found = list(busy_devices(cube))
     found += list(idle_devices(cube)) if all(cause.facts["kind"] == STRAGGLER for cause in explained) else []
-    starts = StartUp.of(cube, master_of(cube))
+    starts = StartUp.of(cube, cube.system.master)
     for name, whole in parts.items():
         at_start, own = starts.divide(whole)
         found += start_of_devices(cube, name, at_start, seconds)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,8 @@ from tracecols.enhance.scan.paths import with_descendants
 from tracecols.schema.properties import TIME, VISITS
 from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
-from tracecols.severity.queries import Severities
+from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.tasks import TAKEN_OFF, SomeCells, roots_of_tasks, second_appearance
-
-Cube = TypeVar("Cube", bound=Severities)
 
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
@@ -159,7 +157,7 @@ def focused(cube: Cube) -> Cube:
         return cube
     parts = ["MPI_Init to MPI_Finalize"] * bool(start_and_end(cube).any())
     parts += ["without device contexts" if parts else "the run without device contexts"] * bool(creates.any())
-    creating = in_time.by_location(TIME, creates)[masters(cube)]
+    creating = in_time.by_location(TIME, creates)[cube.system.master[cube.system.is_thread]]
     result.facts["focus"] = {
         "share": inside / whole,
         "seconds": whole - inside,
@@ -167,14 +165,6 @@ def focused(cube: Cube) -> Cube:
         "creating": float(creating.min()) if creating.size else 0.0,
     }
     return result
-
-
-def masters(cube: Severities) -> NDArray[np.int64]:
-    """Return the first CPU thread of every process; (n_processes,) int64."""
-    s = cube.system
-    cpus = np.flatnonzero(s.is_thread)
-    cpus = cpus[np.lexsort((s.thread[cpus], s.rank[cpus]))]
-    return cpus[np.flatnonzero(np.diff(s.rank[cpus], prepend=np.iinfo(np.int32).min))]
 
 
 def without_start_and_end(cube: Cube) -> Cube:

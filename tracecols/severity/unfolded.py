@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,10 +9,8 @@ from tracecols.distinct import distinct
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, keys_above
 from tracecols.severity.periods import OUTSIDE, PeriodCells
-from tracecols.severity.queries import Severities
+from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.reduction import reduce_upwards
-
-Cube = TypeVar("Cube", bound=Severities)
 
 INSTANCE = "instance"
 """Score-P's name for instances of a region that it distinguishes: `instance=0` below the region, and so on."""
