@@ -30,6 +30,14 @@ OF_ANY_TREES = ("conventions", "counts", "narrowed", "focus", "operation", "of",
 """Facts that are neither times in ticks nor numbers of call paths and locations."""
 
 
+MUST_AGREE = {
+    "aggregation": ("its values are {!r} in one cube and {!r} in another", "the cubes come from different tools"),
+    "formula": ("it is computed as {!r} in one cube and as {!r} in another", "give one of them another name"),
+    "unit": ("it is in {!r} in one cube and in {!r} in another", "the cubes come from different tools or conventions"),
+}
+"""Columns in which a property is the same in all cubes, with the message if it is not."""
+
+
 class _Forest:
     """Union of several trees, in which nodes are the same if they have the same key below the same node."""
 
@@ -77,23 +85,10 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
                 number[name] = forest.add(number[p.parent[row]] if p.parent[row] else -1, name, c, row)
                 continue
             first, at = forest.origin[number[name]]
-            unit, together = cubes[first].properties.unit[at], cubes[first].properties.aggregation[at]
-            if together != p.aggregation[row]:
-                raise SeverityError(
-                    f"cannot compare property {name!r}: its values are {together!r} in one cube and "
-                    f"{p.aggregation[row]!r} in another\n  the cubes come from different tools"
-                )
-            if cubes[first].properties.formula[at] != p.formula[row]:
-                raise SeverityError(
-                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} in "
-                    f"one cube and as {p.formula[row]!r} in another\n  give one of them another name"
-                )
-            if unit != p.unit[row]:
-                raise SeverityError(
-                    f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in "
-                    "another\n"
-                    "  the cubes come from different tools or conventions"
-                )
+            for column, (words, hint) in MUST_AGREE.items():
+                one, other = getattr(cubes[first].properties, column)[at], getattr(p, column)[row]
+                if one != other:
+                    raise SeverityError(f"cannot compare property {name!r}: {words.format(one, other)}\n  {hint}")
     origin = [forest.origin[i] for i in forest.depth_first().tolist()]
     columns = PropertyAxis.__dataclass_fields__
     axis = PropertyAxis(*([getattr(cubes[c].properties, f)[row] for c, row in origin] for f in columns))
