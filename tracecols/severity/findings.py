@@ -99,7 +99,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             advice = advice_of(cube, name)
             if rest and name == COLLECTIVE:
                 # the property's advice on waiting applies to the properties below it
-                advice = wording.ADVICE["collectives"]
+                advice = wording.FEWER_COLLECTIVES
             elif name == POINT_TO_POINT and not n_messages:
                 advice = wording.without_messages(cube.call_paths.name[own.call_path[own.value.argmax()]])
             shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, MPI_TIME) else ""
