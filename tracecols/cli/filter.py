@@ -39,8 +39,7 @@ def filter(source: Path, output: Path | None, rows: int, force: bool, as_json: b
     with opened(source, jobs) as store, progress("scanning") as report:
         found = recording_of(enhance(store, n_jobs(jobs), report))
     if output is not None:
-        with filter_output(output, force=force).new() as new:
-            new.write_text(filter_text(found, str(source)), encoding="utf-8")
+        filter_output(output, force=force).write(filter_text(found, str(source)))
     if as_json:
         echo_json(plain(found))
         return

@@ -256,8 +256,7 @@ def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, tit
         text, signature = as_plain(table) + "\n", '"format": "tracecols trend"'
     else:
         raise click.UsageError(f"{output}: give a name that ends with .md, .html or .json.")
-    with text_output(output, "a trend", signature.encode(), force=force).new() as file:
-        file.write_text(text, encoding="utf-8", errors="replace")
+    text_output(output, "a trend", signature.encode(), force=force).write(text, "replace")
 
 
 def as_plain(table: pd.DataFrame) -> str:

@@ -35,7 +35,7 @@ from tracecols.severity.efficiencies import (
     times_of,
 )
 from tracecols.severity.finding import Finding
-from tracecols.severity.findings import findings, findings_with_cells
+from tracecols.severity.findings import findings_with_cells
 from tracecols.severity.lost_time import losses
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -195,7 +195,7 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     n_devices = len(devices.pop("devices", ())) or len(
         {(s.parent[i]) for i, kind in enumerate(s.kind) if kind == "stream"}
     )
-    found = findings(looked_at, seconds, runtime)
+    found = [finding for finding, _ in findings_with_cells(looked_at, seconds, runtime)]
     return Diagnosis(
         name=name_of(cube),
         narrowed=in_words(cube.facts),

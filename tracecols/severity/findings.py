@@ -64,12 +64,6 @@ UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
 gain: if not all causes were searched for, and if all were and none explains it."""
 
 
-def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
-    """Return the findings, causes and what no cause explains, ordered by what mending them would gain; the parameters
-    are those of `findings_with_cells`."""
-    return [finding for finding, _ in findings_with_cells(cube, seconds, runtime)]
-
-
 def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> list[tuple[Finding, Mapping[str, Cells]]]:
     """Return the findings, each with the time lost because of it, by property; empty for one without a known cause.
 

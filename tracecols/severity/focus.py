@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.schema.properties import TIME, VISITS
-from tracecols.severity.cells import Cells, Made
+from tracecols.severity.cells import Made
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.tasks import TAKEN_OFF, SomeCells, roots_of_tasks, second_appearance
@@ -170,21 +170,15 @@ def focused(cube: Cube) -> Cube:
 def without_start_and_end(cube: Cube) -> Cube:
     """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
     outside = cube.outside or {}
-    cells = Made(cube.cells, partial(_cells_inside, cube.cells, outside))
-    by_period = Made(cube.period_cells, partial(_period_cells_inside, cube.period_cells, outside))
+    cells = Made(cube.cells, partial(_inside, cube.cells, outside))
+    by_period = Made(cube.period_cells, partial(_inside, cube.period_cells, outside))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
-def _cells_inside(cells: Mapping[str, Cells], outside: Mapping[str, PeriodCells], name: str) -> Cells:
+def _inside(cells: Mapping[str, SomeCells], outside: Mapping[str, PeriodCells], name: str) -> SomeCells:
     """Return the cells of a property less what lies outside of the focus."""
-    return cells[name] - outside[name].summed()
-
-
-def _period_cells_inside(
-    cells: Mapping[str, PeriodCells], outside: Mapping[str, PeriodCells], name: str
-) -> PeriodCells:
-    """Return the cells by period of a property less what lies outside of the focus."""
-    return cells[name] - outside[name]
+    found, apart = cells[name], outside[name]
+    return found - apart if isinstance(found, PeriodCells) else found - apart.summed()
 
 
 def words_of(facts: Mapping[str, Any]) -> str:
