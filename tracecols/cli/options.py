@@ -100,7 +100,7 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 
 def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return the latency of a message, such as 2us, in seconds; a unit is required, since nobody means seconds."""
+    """Return the latency of a message, such as 2us, in seconds; a unit is required, since seconds are never meant."""
     return _with_unit(value, "seconds", ("2us", "ms"))
 
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
-from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis, depths
 from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Cube, Severities
-from tracecols.severity.reduction import REDUCTIONS, reduce_upwards
+from tracecols.severity.reduction import REDUCTIONS, ends
 
 BY = ("position", "aggregate")
 """How locations of different cubes correspond: by rank and thread, or all locations of a cube as one."""
@@ -121,28 +121,16 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
     order = forest.depth_first()
     position = _position_of(order)
     parents = position[np.array(forest.parent, np.int64)[order]]
-    depth = np.zeros(order.size, np.int32)
-    for i, parent in enumerate(parents.tolist()):
-        depth[i] = depth[parent] + 1 if parent >= 0 else 0
-    end = np.arange(order.size) + reduce_upwards(np.ones(order.size, np.int64), parents, depth)
+    depth = depths(parents.tolist())
     origin = [forest.origin[i] for i in order.tolist()]
 
     def column(field: str) -> NDArray[Any]:
         values = [getattr(cubes[c].call_paths, field)[row] for c, row in origin]
         return np.array([*values, None], object)[:-1]
 
-    axis = CallAxis(
-        parents.astype(np.int32),
-        depth,
-        end,
-        column("name"),
-        column("role"),
-        column("paradigm"),
-        column("file"),
-        column("line").astype(np.int64),
-        column("call_site"),
-        column("end_line").astype(np.int64),
-    )
+    texts = {field: column(field) for field in ("name", "role", "paradigm", "file", "call_site")}
+    lines = {field: column(field).astype(np.int64) for field in ("line", "end_line")}
+    axis = CallAxis(parents.astype(np.int32), depth, ends(parents, depth), **texts, **lines)
     return axis, [position[n] for n in numbers]
 
 

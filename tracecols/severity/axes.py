@@ -51,6 +51,20 @@ def outline(
     return "\n".join([head, *shown, *more])
 
 
+def depths(parent: Iterable[int]) -> NDArray[np.int32]:
+    """Return the level of every node of a tree, 0 for roots; (n,) int32.
+
+    Parameters
+    ----------
+    parent : iterable of int
+        Position of the parent of every node, which comes before it; -1 for roots.
+    """
+    depth: list[int] = []
+    for above in parent:
+        depth.append(depth[above] + 1 if above >= 0 else 0)
+    return np.array(depth, np.int32)
+
+
 @dataclass(repr=False)
 class PropertyAxis:
     """Properties in depth-first order.
@@ -498,17 +512,14 @@ class SystemAxis:
             return device_label(self.location_name[at]) if in_process and at >= 0 and self.kind[row] == STREAM else ""
 
         children: dict[int, list[int]] = {}
-        nested: dict[tuple[int, str], list[int]] = {}
+        nested: dict[int, dict[str, list[int]]] = {}
         for row, parent in enumerate(self.parent):
             if device := label(row):
-                nested.setdefault((parent, device), []).append(row)
+                nested.setdefault(parent, {}).setdefault(device, []).append(row)
             else:
                 children.setdefault(parent, []).append(row)
         if not nested:
             return self
-        by_process: dict[int, list[tuple[str, list[int]]]] = {}
-        for (process, device), rows in nested.items():
-            by_process.setdefault(process, []).append((device, rows))
         nodes: list[tuple[str, str, int, int]] = []
 
         def add(row: int, parent: int) -> int:
@@ -519,15 +530,15 @@ class SystemAxis:
         while stack:
             row, parent = stack.pop()
             own = add(row, parent)
-            leaves = [i for i in children.get(row, []) if self.location[i] >= 0]
-            for leaf in leaves:
+            below = children.get(row, [])
+            for leaf in (i for i in below if self.location[i] >= 0):
                 add(leaf, own)
-            for device, rows in by_process.get(row, []):
+            for device, rows in nested.get(row, {}).items():
                 nodes.append(("accelerator", device, own, -1))
                 at = len(nodes) - 1
                 for stream in rows:
                     add(stream, at)
-            stack += [(i, own) for i in reversed(children.get(row, [])) if self.location[i] < 0]
+            stack += [(i, own) for i in reversed(below) if self.location[i] < 0]
         kind, name, parent_of, location = _columns(nodes)
         return replace(self, kind=kind, name=name, parent=parent_of, location=location)
 
@@ -563,10 +574,7 @@ class SystemAxis:
     @property
     def depth(self) -> NDArray[np.int32]:
         """Level of every node, 0 for roots; (n,) int32."""
-        depth: list[int] = []
-        for above in self.parent:
-            depth.append(depth[above] + 1 if above >= 0 else 0)
-        return np.array(depth, np.int32)
+        return depths(self.parent)
 
     @property
     def held(self) -> list[list[int]]:
