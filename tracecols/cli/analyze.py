@@ -112,6 +112,7 @@ def analyze(
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import found_in, names_of, opened
+    from tracecols.conversion import store_name
     from tracecols.enhance.definitions.locations import find_locations
     from tracecols.enhance.definitions.topologies import load_descriptions
     from tracecols.errors import AnalysisError
@@ -152,11 +153,7 @@ def analyze(
         return
     facts = request.facts()
     if output is None:
-        name = source
-        if not isinstance(found, Store):
-            from tracecols.conversion import store_name
-
-            name = store_name(source)
+        name = source if isinstance(found, Store) else store_name(source)
         made_so = in_a_name(request.conventions, facts)
         output = Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
     check_not_read(output, source)

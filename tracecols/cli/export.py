@@ -145,35 +145,31 @@ def export(
 def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions: str | None, jobs: int | None) -> None:
     """Refuse options that do not apply to an output. Raises click.UsageError."""
     is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
-    if is_piece and table.unfolds:
-        raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")
-    if is_piece and table.subdomains is not None:
-        raise click.UsageError(f"--subdomains is for severities, not for {output.name}.")
-    if is_piece and (table.table is not None or table.wide or table.raw):
-        what = "a timeline" if is_timeline else "an archive (.otf2)"
-        raise click.UsageError(f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.")
-    for name, value in timeline._asdict().items():
-        if value is not None and not is_timeline:
-            raise click.UsageError(
-                f"--{name.replace('_', '-')}: only for a timeline as output ({', '.join(TIMELINES)}), not for "
-                f"{output.name}."
-            )
-    if conventions is not None and not is_timeline and table.table not in BY_CONVENTIONS:
-        raise click.UsageError(
-            f"--conventions: only for a timeline as output ({', '.join(TIMELINES)}), and with --table "
-            f"{', '.join(BY_CONVENTIONS)}."
-        )
-    if timeline.around is not None and (cut.start is not None or cut.stop is not None):
-        raise click.UsageError("--around finds the time range: give it, or --from and --to.")
-    if table.wide and output.suffix not in (".csv", ".parquet"):
-        raise click.UsageError(f"--wide is for .csv and .parquet, not for {output.name}.")
-    given = {"--from": cut.start, "--to": cut.stop, "--locations": cut.locations, "--jobs": jobs}
-    wrong = [name for name, value in given.items() if value is not None]
-    if wrong and not is_piece:
-        raise click.UsageError(
-            f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for "
-            f"{output.name}."
-        )
+    what = "a timeline" if is_timeline else "an archive (.otf2)"
+    of_timelines, not_for = f"only for a timeline as output ({', '.join(TIMELINES)})", f"not for {output.name}."
+    of_pieces = {"--from": cut.start, "--to": cut.stop, "--locations": cut.locations, "--jobs": jobs}
+    given = [name for name, value in of_pieces.items() if value is not None]
+    mistakes = {
+        f"--phases-as-call-paths is for severities, {not_for}": is_piece and table.unfolds,
+        f"--subdomains is for severities, {not_for}": is_piece and table.subdomains is not None,
+        f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.": is_piece
+        and (table.table is not None or table.wide or table.raw),
+        **{
+            f"--{name.replace('_', '-')}: {of_timelines}, {not_for}": value is not None and not is_timeline
+            for name, value in timeline._asdict().items()
+        },
+        f"--conventions: {of_timelines}, and with --table {', '.join(BY_CONVENTIONS)}.": conventions is not None
+        and not is_timeline
+        and table.table not in BY_CONVENTIONS,
+        "--around finds the time range: give it, or --from and --to.": timeline.around is not None
+        and (cut.start is not None or cut.stop is not None),
+        f"--wide is for .csv and .parquet, {not_for}": table.wide and output.suffix not in (".csv", ".parquet"),
+        f"{', '.join(given)}: only for an archive or a timeline as output ({', '.join(PIECES)}), {not_for}": given
+        and not is_piece,
+    }
+    for message, is_made in mistakes.items():
+        if is_made:
+            raise click.UsageError(message)
 
 
 def _archive(source: Path, output: Path, cut: Cut, jobs: int | None) -> None:

@@ -267,14 +267,6 @@ class Part(NamedTuple):
         return self.start is not None or self.stop is not None
 
 
-class Written(NamedTuple):
-    """Output file and form of a command's output."""
-
-    output: Path | None
-    force: bool
-    as_json: bool
-
-
 part_options = together(option("within"), option("start"), option("stop"))
 """Decorator that adds the options of `Part` to a command."""
 

@@ -128,9 +128,9 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
         values = [getattr(cubes[c].call_paths, field)[row] for c, row in origin]
         return np.array([*values, None], object)[:-1]
 
-    texts = {field: column(field) for field in ("name", "role", "paradigm", "file", "call_site")}
-    lines = {field: column(field).astype(np.int64) for field in ("line", "end_line")}
-    axis = CallAxis(parents.astype(np.int32), depth, ends(parents, depth), **texts, **lines)
+    columns: dict[str, Any] = {field: column(field) for field in ("name", "role", "paradigm", "file", "call_site")}
+    columns |= {field: column(field).astype(np.int64) for field in ("line", "end_line")}
+    axis = CallAxis(parents.astype(np.int32), depth, ends(parents, depth), **columns)
     return axis, [position[n] for n in numbers]
 
 
