@@ -379,25 +379,23 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         order = parser.enumeration(along)[numbers]
         if name == STATISTICS:
             dtype = np.dtype([(statistic, byte_order + code) for statistic, code in TUPLE])
-            for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
-                tuples = np.frombuffer(values, dtype)
-                for i, statistic in enumerate(dtype.names or ()):
-                    gathered.add(i, int(order[row]), tuples[statistic], tuples["count"] > 0)
-            parts = {
-                statistic if statistic != "sum" else "": gathered.cells(
-                    i, OTHERS[statistic][2] if statistic in OTHERS else "sum"
-                )
-                for i, statistic in enumerate(dtype.names or ())
-            }
-            is_sum = {statistic: statistic not in ("min", "max") for statistic in parts}
-            return {p: _exclusive(c, parent) if along == "INCLUSIVE" and is_sum[p] else c for p, c in parts.items()}
-        dtype = np.dtype(byte_order + NUMPY_TYPES[name])
-        how = parser.aggregation_of(metric).partition("_")[0]
+            how_of = {statistic: OTHERS[statistic][2] if statistic in OTHERS else "sum" for statistic, _ in TUPLE}
+        else:
+            dtype = np.dtype(byte_order + NUMPY_TYPES[name])
+            how_of = {"": parser.aggregation_of(metric).partition("_")[0]}
         for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
             found = np.frombuffer(values, dtype)
-            gathered.add(0, int(order[row]), found, None if how == "sum" else _extremes(found, ours))
-        cells = gathered.cells(0, how)
-        return {"": _exclusive(cells, parent) if along == "INCLUSIVE" and how == "sum" else cells}
+            for i, (statistic, how) in enumerate(how_of.items()):
+                if statistic:
+                    gathered.add(i, int(order[row]), found[statistic], found["count"] > 0)
+                else:
+                    gathered.add(i, int(order[row]), found, None if how == "sum" else _extremes(found, ours))
+        result = {}
+        for i, (statistic, how) in enumerate(how_of.items()):
+            cells = gathered.cells(i, how)
+            of_children = along == "INCLUSIVE" and how == "sum"
+            result[statistic if statistic != "sum" else ""] = _exclusive(cells, parent) if of_children else cells
+        return result
 
     return _cube_of(path, parser, "Cube", cells_of)
 
@@ -510,17 +508,15 @@ def _cube_of(
     statistics: list[dict[str, Any]] = []
     for metric, unit in zip(parser.metrics, properties.unit, strict=True):
         dtype, kind = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
+        cells[metric.name] = Cells.empty()
         if parser.value_of(metric) == "VOID":
-            cells[metric.name] = Cells.empty()
             continue
         if kind in EXPRESSIONS:
-            cells[metric.name] = Cells.empty()
             computed.append(metric)
             continue
         is_tuple = dtype == STATISTICS and tool != "CUBE"
         not_read = NOT_READ if is_tuple else (*NOT_READ, STATISTICS)
         if dtype.partition("(")[0].strip() in not_read:
-            cells[metric.name] = Cells.empty()
             left_out.append(f"{metric.name} ({dtype})")
             continue
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
