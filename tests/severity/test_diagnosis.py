@@ -518,7 +518,7 @@ def test_findings__name_who_pays_of_however_many(parts, paying, told):
         }
     )
     own = cube.cells["mpi"]
-    (found,) = finding_of(cube, "mpi", "MPI", own, float(sum(parts)) * cube.scale("mpi"), "", None)
+    (found,) = finding_of(cube, "mpi", own, float(sum(parts)) * cube.scale("mpi"), title="MPI", advice="")
     assert (found.n_paying, payers(found)) == (paying, told)
     if told.endswith("more"):
         assert payers(found, 40) == "rank 0 (<1%), rank 1 (<1%), and 998 more"

@@ -98,7 +98,8 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
                 advice = wording.without_messages(cube.call_paths.name[own.call_path[own.value.argmax()]])
             shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, MPI_TIME) else ""
             title = cube.properties.full_title[name] + rest
-            found += finding_of(cube, name, title, own, seconds, advice, costs_of(cube, name), shows=shows)
+            more = {"title": title, "advice": advice, "shows": shows}
+            found += finding_of(cube, name, own, seconds, costs_of(cube, name), **more)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
     is_searched = runtime_of(cube) > 0
     part = (UNEXPLAINED if is_searched else UNKNOWN) / n_locations

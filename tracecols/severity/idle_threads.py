@@ -85,16 +85,9 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         causes = costs_of(cube, IDLE) if kind == "mpi" else None
         if (causes is None or not len(causes)) and not (kind == "mpi" and is_part(cube)):
             causes = Cells.sum(own.call_path, cube.system.master[own.location], own.value)
-        yield from finding_of(
-            cube,
-            IDLE,
-            title,
-            own,
-            seconds,
-            advice or advice_of(cube, IDLE),
-            causes,
-            tuple(parts) if kind != "serial" else (),
-        )
+        meanwhile = tuple(parts) if kind != "serial" else ()
+        advice = advice or advice_of(cube, IDLE)
+        yield from finding_of(cube, IDLE, own, seconds, causes, title=title, advice=advice, meanwhile=meanwhile)
 
 
 def _kind(cube: Severities, name: str) -> str:
