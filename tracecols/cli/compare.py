@@ -44,7 +44,7 @@ def check_ending(output: Path) -> None:
         )
 
 
-class How(NamedTuple):
+class ComparisonOptions(NamedTuple):
     """Options for the comparison and its output."""
 
     by: str
@@ -89,14 +89,14 @@ class How(NamedTuple):
 @option("as_json", "Print all numbers as JSON.")
 @option("jobs", "Threads to analyse traces.  [default: one per core]")
 @click.pass_context
-@grouped(how=How)
+@grouped(how=ComparisonOptions)
 def compare(
     ctx: click.Context,
     cubes: tuple[Path, ...],
     names: tuple[str, ...],
     threshold: float | None,
     outputs: tuple[Path, ...],
-    how: How,
+    how: ComparisonOptions,
     force: bool,
     as_json: bool,
     jobs: int | None,

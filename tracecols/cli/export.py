@@ -18,7 +18,7 @@ PIECES = (".otf2", *TIMELINES)
 """Endings of formats with events, of which a time range or some locations can be written."""
 
 
-class Table(NamedTuple):
+class TableOptions(NamedTuple):
     """Options for writing a table."""
 
     table: str | None
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     locations: list[int] | None
 
 
-class Timeline(NamedTuple):
+class TimelineOptions(NamedTuple):
     """Additional contents of a timeline besides the events."""
 
     waits: str | None
@@ -84,13 +84,13 @@ class Timeline(NamedTuple):
 )
 @option("force", "Replace an output that was made in another way, or any file; an archive (.otf2) is never replaced.")
 @option("jobs", "Archive, timeline: threads.  [default: one per core]")
-@grouped(table=Table, cut=Cut, timeline=Timeline)
+@grouped(table=TableOptions, cut=Cut, timeline=TimelineOptions)
 def export(
     source: Path,
     output: Path,
-    table: Table,
+    table: TableOptions,
     cut: Cut,
-    timeline: Timeline,
+    timeline: TimelineOptions,
     conventions: str | None,
     force: bool,
     jobs: int | None,
@@ -142,7 +142,9 @@ def export(
     echo(f"{output}")
 
 
-def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions: str | None, jobs: int | None) -> None:
+def check(
+    output: Path, table: TableOptions, cut: Cut, timeline: TimelineOptions, conventions: str | None, jobs: int | None
+) -> None:
     """Refuse options that do not apply to an output. Raises click.UsageError."""
     is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
     what = "a timeline" if is_timeline else "an archive (.otf2)"
@@ -183,7 +185,7 @@ def _archive(source: Path, output: Path, cut: Cut, jobs: int | None) -> None:
         echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
 
 
-def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: Any) -> None:
+def _timeline(source: Path, output: Path, cut: Cut, timeline: TimelineOptions, **how: Any) -> None:
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
 

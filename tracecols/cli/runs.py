@@ -35,7 +35,7 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
     return found
 
 
-class Asked(NamedTuple):
+class SeriesOptions(NamedTuple):
     """The selection of runs and properties of an experiment for a command."""
 
     properties: tuple[str, ...]
@@ -67,7 +67,7 @@ series_options = together(
     option("last"),
     option("with_startup"),
 )
-"""Decorator that adds the options of `Asked` to a command."""
+"""Decorator that adds the options of `SeriesOptions` to a command."""
 
 
 @click.group()
@@ -141,8 +141,8 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 @series_options
 @option("rows", "Rows to print: those that vary most.", default=15)
 @option("as_json", "Print all numbers as JSON.")
-@grouped(asked=Asked)
-def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
+@grouped(asked=SeriesOptions)
+def show(folder: Path, asked: SeriesOptions, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, averaged over repetitions."""
     from tracecols.report.runs import severities_shown
     from tracecols.report.text import text_width
@@ -156,7 +156,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     echo_parts(severities_shown(table, series, rows, text_width()))
 
 
-class Looked(NamedTuple):
+class TrendOptions(NamedTuple):
     """Options of the search for trends."""
 
     rate: float
@@ -190,9 +190,15 @@ class Looked(NamedTuple):
 @option("force", "Replace any file.")
 @option("as_json", "Print all numbers as JSON.")
 @click.pass_context
-@grouped(asked=Asked, looked=Looked)
+@grouped(asked=SeriesOptions, looked=TrendOptions)
 def trend(
-    ctx: click.Context, folder: Path, asked: Asked, looked: Looked, output: Path | None, force: bool, as_json: bool
+    ctx: click.Context,
+    folder: Path,
+    asked: SeriesOptions,
+    looked: TrendOptions,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Find what became slower or faster among the runs of an experiment, where, and since when.
 
@@ -243,7 +249,7 @@ def trend(
             ctx.exit(3)
 
 
-def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, title: str, *, force: bool) -> None:
+def write(output: Path, series: Series, table: pd.DataFrame, looked: TrendOptions, title: str, *, force: bool) -> None:
     """Write a trend as a file."""
     from tracecols.report.runs import SIGNATURE, markdown, page
     from tracecols.store.outputs import text_output

@@ -34,7 +34,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-class GivenTable(NamedTuple):
+class TableOptions(NamedTuple):
     """Options for the table printed besides the runtimes."""
 
     faster: float
@@ -101,12 +101,12 @@ class GivenTable(NamedTuple):
 @option("as_json", "Print the numbers as JSON; of the table, --rows call paths.")
 @option("jobs")
 @click.pass_context
-@grouped(part=Part, table=GivenTable)
+@grouped(part=Part, table=TableOptions)
 def what_if(
     ctx: click.Context,
     source: Path,
     part: Part,
-    table: GivenTable,
+    table: TableOptions,
     output: Path | None,
     force: bool,
     as_json: bool,
