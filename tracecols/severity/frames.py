@@ -15,7 +15,7 @@ from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.subdomains import Given
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.periods import PeriodCells
-from tracecols.severity.queries import Severities, values_of
+from tracecols.severity.queries import Severities, leaves_of, values_of
 from tracecols.severity.reduction import reduce_at
 from tracecols.severity.subdomains import subdomains_of
 
@@ -87,20 +87,19 @@ def frame(
 
 def _cells_by_period(cube: Severities, name: str) -> PeriodCells:
     """Return the cells of a property by period. A property that is computed has one for each call path, location and
-    period that have any of the properties in its formula."""
+    period that have any of the properties it is computed from."""
     import pandas as pd
 
     if not cube.properties.is_computed(name):
         return cube.period_cells[name]
     index, of = pd.MultiIndex.from_arrays([np.zeros(0, np.int32)] * 3), dict[str, pd.Series]()
-    for operand in sorted(cube.operands(name)):
-        c = _cells_by_period(cube, operand)
+    for leaf in leaves_of(cube, name):
+        c = cube.period_cells[leaf]
         keys = pd.MultiIndex.from_arrays([c.call_path, c.location, c.period])
-        index, of[operand] = index.union(keys), pd.Series(c.value * cube.scale(operand), keys)
-    values = cube.computed(name, lambda operand: of[operand].reindex(index, fill_value=0).to_numpy())
+        index, of[leaf] = index.union(keys), pd.Series(c.value * cube.scale(leaf), keys)
     call_path, location, period = (index.get_level_values(i).to_numpy(np.int32) for i in range(3))
-    values = np.broadcast_to(values, period.shape) / cube.scale(name)
-    return PeriodCells(call_path, location, period, values).where(values != 0)
+    found = values_of(cube, name, lambda leaf: of[leaf].reindex(index, fill_value=0).to_numpy(), period.shape)
+    return PeriodCells(call_path, location, period, found / cube.scale(name)).where(found != 0)
 
 
 def over_time(

@@ -48,6 +48,14 @@ def values_of(cube: Severities, name: str, of: Callable[[str], Any], shape: tupl
     return np.broadcast_to(values, shape).copy()
 
 
+def leaves_of(cube: Severities, name: str) -> list[str]:
+    """Return the ids of the properties with cells that a property is computed from, directly or by way of others,
+    sorted; a property with cells itself."""
+    if not cube.properties.is_computed(name):
+        return [name]
+    return sorted({leaf for operand in cube.operands(name) for leaf in leaves_of(cube, operand)})
+
+
 class Severities:
     """Severities of properties per call path and location. `SeverityCube` describes the attributes, and adds tables,
     files and displays."""
@@ -275,11 +283,12 @@ class Severities:
         return parse(self.properties.formula[self.properties.number[name]])
 
     def _computed_cells(self, name: str, aggregation: str) -> Cells:
-        """Compute a property for each call path and location that have any of the properties in its formula."""
-        of = {operand: self.cells_of(operand, aggregation) for operand in self.operands(name)}
+        """Compute a property for each call path and location that have any of the properties it is computed from,
+        directly or by way of others."""
+        of = {leaf: self.cells_of(leaf, aggregation) for leaf in leaves_of(self, name)}
         keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
-        values = self.computed(name, lambda operand: of[operand].at(keys) * self.scale(operand))
-        return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
+        values = values_of(self, name, lambda leaf: of[leaf].at(keys) * self.scale(leaf), keys.shape)
+        return Cells(keys, values / self.scale(name)).where(values != 0)
 
     def with_metrics(self, *definitions: str) -> Self:
         """Return this cube with properties that are computed from others, after aggregation: for a call path from its

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,7 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     model, readable = trace.model, trace.readable
     check_grouping(readable, by, ("rank", "thread", "path"))
     # what identifies each side, and the columns that are made of it
-    of_side, columns_of = {
+    sides: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., dict[str, Any]]]] = {
         "rank": (lambda location, _path: (readable.rank[location],), lambda side, rank: {f"{side}_rank": rank}),
         "thread": (lambda location, _path: (location,), lambda side, location: readable.who(location, f"{side}_")),
         "path": (
@@ -58,7 +59,8 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
             lambda location, _path: (readable.subdomain_numbers[location],),
             lambda side, number: {f"{side}_subdomain": readable.subdomains_named(number)},
         ),
-    }[by]
+    }
+    of_side, columns_of = sides[by]
     n_keys = 4 if by == "path" else 2
 
     def visit(
