@@ -132,14 +132,13 @@ def analyze(
             "--memory limits the threads of this process; workers of a cluster have their own limits"
         )
     budget = Budget.default(memory, None if who.is_given else who.scratch)
-    described = [d for file in topologies for d in load_descriptions(file)]
     # opened only once: reading the definitions of an archive takes a notable part of a small analysis
     found = found_in(source)
     request = Request.of(
         names_of(found),
         patterns=patterns,
         properties=properties or None,
-        topologies=described,
+        topologies=[described for file in topologies for described in load_descriptions(file)],
         metrics=list(filter(is_definition, metrics)),
         **asked,
     )

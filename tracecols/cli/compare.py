@@ -16,6 +16,7 @@ from tracecols.cli.vocabulary import PATH, grouped, in_percent, option
 from tracecols.given.quantities import quantity
 
 if TYPE_CHECKING:
+    from tracecols.severity.comparison import Comparison
     from tracecols.store.outputs import Output
 
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
@@ -169,13 +170,18 @@ def compare(
     if as_json:
         echo(plain, nl=False)
     else:
-        from tracecols.report.comparison import ComparisonDisplay
-        from tracecols.report.text import text_width
-
-        display = ComparisonDisplay(runs, chosen, how.rows, set(regressed), text_width())
-        echo_parts(display.scaling() if series else display.changes())
+        print_tables(runs, chosen, how.rows, set(regressed), series=series)
         for output in outputs:
             echo(f"{output}")
     if regressed:
         echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
         ctx.exit(3)
+
+
+def print_tables(runs: Comparison, chosen: list[str], rows: int, regressed: set[str], *, series: bool) -> None:
+    """Print how runs scale if they are a series, else what changed."""
+    from tracecols.report.comparison import ComparisonDisplay
+    from tracecols.report.text import text_width
+
+    display = ComparisonDisplay(runs, chosen, rows, regressed, text_width())
+    echo_parts(display.scaling() if series else display.changes())

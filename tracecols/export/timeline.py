@@ -182,15 +182,8 @@ class Timeline:
         ]
         stretches = self._find_stretches(model) if critical_path and model is not None else None
         titles = [w.title for w in self._waits]
-        self.names: list[str] = list(regions.name)
-        categories = list(regions.paradigm)
-
-        def add_names(category: str, *names: str) -> int:
-            """Add names of a category, and return the number of the first."""
-            self.names.extend(names)
-            categories.extend([category] * len(names))
-            return len(self.names) - len(names)
-
+        self.names, self._category_of = list[str](regions.name), list[str](regions.paradigm)
+        add_names = self._add_names
         self._send, self._receive = add_names("mpi", "send"), add_names("mpi", "receive")
         self._unknown_op = add_names("mpi", "collective operation")
         add_names("mpi", *(name_of(COLLECTIVE_OPS, i) for i in range(len(COLLECTIVE_OPS))))
@@ -198,8 +191,8 @@ class Timeline:
         self._first_wait = add_names("wait state", *titles)
         self._first_cause = add_names("wait state", *(f"cause of {title}" for title in titles))
         self._on_path = add_names("critical path", "critical path", *(labels if stretches is not None else []))
-        self.categories = list(dict.fromkeys(categories))
-        self.category = np.array([self.categories.index(c) for c in categories], np.int32)
+        self.categories = list(dict.fromkeys(self._category_of))
+        self.category = np.array([self.categories.index(c) for c in self._category_of], np.int32)
         self.texts: list[str] = [name or f"communicator {i}" for i, name in enumerate(store.names("communicators"))]
         self._first_label = len(self.texts)
         self.texts += labels
@@ -208,6 +201,12 @@ class Timeline:
         self._text_of_path = self._write_paths(model, stretches)
         self._causes = self._join_causes()
         self._path = self._join_stretches(stretches)
+
+    def _add_names(self, category: str, *names: str) -> int:
+        """Add names of a category, and return the number of the first."""
+        self.names.extend(names)
+        self._category_of.extend([category] * len(names))
+        return len(self.names) - len(names)
 
     # -- wait states, causes, critical path --------------------------------------------------------------------------
 
