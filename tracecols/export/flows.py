@@ -75,7 +75,7 @@ class Copies:
     flow: NDArray[np.int64]
 
 
-class Marks(NamedTuple):
+class EventInstants(NamedTuple):
     """Instants of some kind, by the rows of their events, ascending."""
 
     row: Ints
@@ -100,7 +100,7 @@ class Marks(NamedTuple):
 
 
 NOTHING = np.zeros(0, np.int64)
-NO_MARKS = Marks(NOTHING, NOTHING, NOTHING, NOTHING.astype(np.uint8), {})
+NO_INSTANTS = EventInstants(NOTHING, NOTHING, NOTHING, NOTHING.astype(np.uint8), {})
 
 
 class Flows:
@@ -111,8 +111,8 @@ class Flows:
     """
 
     def __init__(self, holds: Holds, ns: Nanoseconds, model: Model | None) -> None:
-        self._p2p = NOTHING, NOTHING, NO_MARKS.step
-        self.arrivals = self.requests = NO_MARKS
+        self._p2p = NOTHING, NOTHING, NO_INSTANTS.step
+        self.arrivals = self.requests = NO_INSTANTS
         self.copies = Copies(*(NOTHING,) * 6)
         self.n = 0
         if model is not None:
@@ -150,7 +150,7 @@ def _messages(holds: Holds, ns: Nanoseconds, model: Model) -> tuple[Ints, Ints, 
     return rows[order], np.tile(number + 1, 2)[order], step[order]
 
 
-def _arrivals(holds: Holds, ns: Nanoseconds, model: Model, first: int) -> Marks:
+def _arrivals(holds: Holds, ns: Nanoseconds, model: Model, first: int) -> EventInstants:
     """Return the arrivals at collective operations, whose flows are numbered from `first`."""
     c = model.collective_members
     has_call = c.enter >= 0
@@ -173,10 +173,10 @@ def _arrivals(holds: Holds, ns: Nanoseconds, model: Model, first: int) -> Marks:
         "received": c.received[member],
     }
     name = np.where((op >= 0) & (op < len(COLLECTIVE_OPS)), op, -1)
-    return Marks(row[member], name, np.where(step > 0, first + operation, 0), step, details)
+    return EventInstants(row[member], name, np.where(step > 0, first + operation, 0), step, details)
 
 
-def _requests(holds: Holds, ns: Nanoseconds, model: Model, first: int) -> tuple[Marks, Copies]:
+def _requests(holds: Holds, ns: Nanoseconds, model: Model, first: int) -> tuple[EventInstants, Copies]:
     """Join launches with their kernels, and calls that request copies with the copies, by flows numbered from
     `first`."""
     k, c = model.kernels, model.copies
@@ -198,4 +198,4 @@ def _requests(holds: Holds, ns: Nanoseconds, model: Model, first: int) -> tuple[
     step = np.where(name == KERNEL_BEGINS, ENDS, BEGINS).astype(np.uint8)
     by_stream = np.lexsort((-c.end_time, c.begin_time, c.location))
     columns = (c.location, c.begin_time, c.end_time, c.direction, c.bytes, flow_of_copy)
-    return Marks(row[order], name, flow, step, {}), Copies(*(values[by_stream] for values in columns))
+    return EventInstants(row[order], name, flow, step, {}), Copies(*(values[by_stream] for values in columns))
