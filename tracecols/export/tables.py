@@ -170,8 +170,8 @@ def trees(cube: SeverityCube) -> dict[str, Any]:
     for i, name in enumerate(cube.properties.id):
         found = cube.cells[name]
         values = finite((found.value * cube.scale(name)).tolist())
-        places = zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)
-        cells += [[i, *place] for place in places]
+        rows = zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)
+        cells += [[i, *row] for row in rows]
     return {
         "format": "tracecols severity",
         "facts": cube.facts,
