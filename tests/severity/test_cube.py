@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tracecols.errors import SeverityError
+from tracecols.report.terminal import Display
 from tracecols.search.cube import analyze_model
 from tracecols.search.notes import counts
 from tracecols.severity import Cells, SeverityCube, storage
@@ -236,6 +237,19 @@ def test_on_topology__selects_and_aggregates(cube):
     whole = cube.on_topology(0, "time", cube.call_paths.path[0], aggregation="iie")
     assert np.nansum(whole) == pytest.approx(cube.total("time"))
     assert np.nansum(cube.on_topology(0, "mpi", aggregation="eee")) <= np.nansum(cube.on_topology(0, "mpi"))
+
+
+def test_on_topology__of_a_metric_that_is_a_number_fills_the_grid(cube):
+    more = cube.with_metrics("k = 3").with_topology("line", [3], [[2], [0]])
+    np.testing.assert_array_equal(more.on_topology("line", "k"), [3, np.nan, 3])
+    with pytest.raises(SeverityError, match="three letters"):
+        more.on_topology("line", "k", aggregation="x")
+
+
+def test_grid__of_what_does_not_add_up_is_refused_before_anything_is_shown(cube):
+    display = Display(cube.with_metrics("k = 3"))
+    with pytest.raises(SeverityError, match="cannot be shown on a grid"):
+        next(display.grid("k", None, "0", 80))
 
 
 def test_on_topology__adds_up_who_shares_a_place(cube):

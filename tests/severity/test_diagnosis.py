@@ -23,7 +23,7 @@ from tracecols.report.diagnosis import HEIGHT, WIDTH, details, fitted, lines, pa
 from tracecols.schema.kinds import EventKind
 from tracecols.severity import Cells, device_findings, finding, focus, wording
 from tracecols.severity.axes import CallAxis
-from tracecols.severity.finding import Place, finding_of, location_in_words, master_of
+from tracecols.severity.finding import Place, finding_of, location_in_words
 from tracecols.severity.findings import findings_with_cells
 
 
@@ -518,7 +518,7 @@ def test_findings__name_who_pays_of_however_many(parts, paying, told):
         }
     )
     own = cube.cells["mpi"]
-    (found,) = finding_of(cube, "mpi", "MPI", own, float(sum(parts)) * cube.scale("mpi"), "", None)
+    (found,) = finding_of(cube, "mpi", own, float(sum(parts)) * cube.scale("mpi"), title="MPI", advice="")
     assert (found.n_paying, payers(found)) == (paying, told)
     if told.endswith("more"):
         assert payers(found, 40) == "rank 0 (<1%), rank 1 (<1%), and 998 more"
@@ -731,7 +731,7 @@ def test_masters__are_the_first_threads_of_processes(traces):
     for name in ("hybrid_2x3", "jacobi_gpu"):
         _, cube = traces(name)
         s = cube.system
-        found = master_of(cube)
+        found = cube.system.master
         np.testing.assert_array_equal(s.thread[found], np.zeros(s.n_locations))
         np.testing.assert_array_equal(s.rank[found], s.rank)
 

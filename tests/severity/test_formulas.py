@@ -253,6 +253,18 @@ def test_with_metrics__says_what_is_wrong(theirs):
 # -- traces and commands -----------------------------------------------------------------------------------------------
 
 
+def test_metrics__of_other_metrics_have_the_values_of_the_whole_formula():
+    cube = cube_of(loop(iterations=2), phases="step")
+    cube = cube.with_metrics("k = 2", "share = mpi / time", "rest = k - share", "whole = 2 - mpi / time")
+    # call paths outside MPI have no share, and the whole rest
+    assert len(cube.frame("rest")) > len(cube.frame("share")) > 0
+    for by_period in (False, True):
+        rest, whole = (cube.frame(name, by_period=by_period).drop(columns="property") for name in ("rest", "whole"))
+        assert rest.equals(whole)
+    assert cube.wide("rest").rest.tolist() == cube.wide("whole").whole.tolist()
+    assert cube.frame("k").empty
+
+
 @pytest.mark.slow
 def test_analyze__computes_metrics_of_phases_and_grids(store):
     trace = tracecols.open(store)

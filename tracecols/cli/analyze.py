@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.options import parameters, seconds
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import grouped, option, part_options
+from tracecols.cli.vocabulary import FILE, PATH, grouped, option, part_options
 from tracecols.schema.notes import note, worth_telling
 from tracecols.schema.severity import DEFAULT
 
+if TYPE_CHECKING:
+    from tracecols.analysis.request import Request
+    from tracecols.severity.cube import SeverityCube
 
-class Shown(NamedTuple):
+
+class OutputOptions(NamedTuple):
     """Options for the output of an analysis."""
 
     explain: bool
@@ -25,7 +29,7 @@ class Shown(NamedTuple):
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option(
     "output",
     "The cube to write.  [default: the trace's name and what the cube is narrowed to, in the current folder]",
@@ -35,7 +39,7 @@ class Shown(NamedTuple):
 @click.option(
     "--topology",
     "topologies",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=FILE,
     multiple=True,
     metavar="FILE.json",
     help="A grid that the trace does not define; may be given several times.",
@@ -63,7 +67,7 @@ class Shown(NamedTuple):
 @click.option("-q", "--quiet", is_flag=True, help="Print no diagnosis.")
 @option("with_startup", "Include start-up and shutdown in the diagnosis; they are excluded by default.")
 @option("jobs")
-@grouped(shown=Shown, who=GivenCluster)
+@grouped(shown=OutputOptions, who=GivenCluster)
 def analyze(
     source: Path,
     output: Path | None,
@@ -74,7 +78,7 @@ def analyze(
     force: bool,
     jobs: int | None,
     memory: int | None,
-    shown: Shown,
+    shown: OutputOptions,
     who: GivenCluster,
     **asked: Any,
 ) -> None:
@@ -108,16 +112,13 @@ def analyze(
     from tracecols.analysis.opened import OpenedTrace
     from tracecols.analysis.request import Request
     from tracecols.analysis.run import run
-    from tracecols.cli.diagnose import print_diagnosis
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import found_in, names_of, opened
     from tracecols.enhance.definitions.locations import find_locations
     from tracecols.enhance.definitions.topologies import load_descriptions
     from tracecols.errors import AnalysisError
-    from tracecols.patterns.point_to_point import NOTES
     from tracecols.search.limits import lacking_for_causes
-    from tracecols.severity.narrowed import in_a_name
     from tracecols.severity.storage import cube_folder
     from tracecols.store import Store
     from tracecols.store.outputs import check_not_read
@@ -131,16 +132,14 @@ def analyze(
             "--memory limits the threads of this process; workers of a cluster have their own limits"
         )
     budget = Budget.default(memory, None if who.is_given else who.scratch)
-    described = [d for file in topologies for d in load_descriptions(file)]
-    definitions = [text for text in metrics if is_definition(text)]
     # opened only once: reading the definitions of an archive takes a notable part of a small analysis
     found = found_in(source)
     request = Request.of(
         names_of(found),
         patterns=patterns,
         properties=properties or None,
-        topologies=described,
-        metrics=definitions,
+        topologies=[described for file in topologies for described in load_descriptions(file)],
+        metrics=list(filter(is_definition, metrics)),
         **asked,
     )
     if isinstance(found, Store):
@@ -151,17 +150,9 @@ def analyze(
         with opened(found, jobs) as store:
             print_plan(store, request)
         return
-    facts = request.facts()
-    if output is None:
-        name = source
-        if not isinstance(found, Store):
-            from tracecols.conversion import store_name
-
-            name = store_name(source)
-        made_so = in_a_name(request.conventions, facts)
-        output = Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
+    output = output or default_output(source, request)
     check_not_read(output, source)
-    cube_folder(output, facts, force=force).check()
+    cube_folder(output, request.facts(), force=force).check()
     sees = {"the store": found.path} if isinstance(found, Store) else {}
     with (
         compiling_ahead(n_jobs(jobs)),
@@ -175,8 +166,27 @@ def analyze(
         if lacking is not None:
             echo(f"note: {lacking}", err=True)
         cube = run(request, OpenedTrace(store, jobs, budget), cluster, progress)
-    cube = with_specifications(cube, [text for text in metrics if not is_definition(text)])
+    cube = with_specifications(cube, metrics)
     cube.save(output, force=force)
+    print_result(cube, output, shown)
+
+
+def default_output(source: Path, request: Request) -> Path:
+    """Return the cube of an analysis, in the current folder: the name of its store or archive, and how it is made."""
+    from tracecols.cli.sources import is_store
+    from tracecols.conversion import store_name
+    from tracecols.severity.narrowed import in_a_name
+
+    name = source if is_store(source) else store_name(source)
+    made_so = in_a_name(request.conventions, request.facts())
+    return Path(".".join(filter(None, (name.with_suffix("").name, made_so, "severity"))))
+
+
+def print_result(cube: SeverityCube, output: Path, shown: OutputOptions) -> None:
+    """Print name and size of a cube, notes on it, and its diagnosis."""
+    from tracecols.cli.diagnose import print_diagnosis
+    from tracecols.patterns.point_to_point import NOTES
+
     echo(f"{output}: {cube.summary()}")
     for what, n in worth_telling(cube.facts["counts"]).items():
         echo(f"note: {note(n, what + (f' ({NOTES[what]})' if what in NOTES else ''))}", err=True)

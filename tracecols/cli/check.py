@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo, echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option("rows", "Instances to show of each violated constraint.", default=3, old=("--first",))
 @option("as_json", "Print the results as JSON.")
 @option("jobs")

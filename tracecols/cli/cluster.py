@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+from tracecols.cli.vocabulary import PATH, together
 
 if TYPE_CHECKING:
     from tracecols.work.cluster import Cluster
@@ -72,31 +74,25 @@ class GivenCluster(NamedTuple):
             yield stack.enter_context(working_on(client, parent, sees, n_jobs(jobs)))
 
 
-def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `GivenCluster` to a command; use as a decorator, below the others."""
-    for option in (
-        click.option(
-            "--scratch",
-            type=click.Path(path_type=Path, file_okay=False),
-            metavar="FOLDER",
-            help="Folder for temporary files; all workers of a cluster must see it under this name.  [default: TMPDIR; "
-            "with a scheduler: beside the store]",
-        ),
-        click.option(
-            "--scheduler-file",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Use the workers of the scheduler that wrote this file.",
-        ),
-        click.option(
-            "--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, such as tcp://host:8786."
-        ),
-        click.option(
-            "--workers",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Use N worker processes on this machine, which share the threads.",
-        ),
-    ):
-        command = option(command)
-    return command
+cluster_options = together(
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Use N worker processes on this machine, which share the threads.",
+    ),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="Use the workers of this Dask scheduler, such as tcp://host:8786."
+    ),
+    click.option(
+        "--scheduler-file", type=PATH, metavar="FILE", help="Use the workers of the scheduler that wrote this file."
+    ),
+    click.option(
+        "--scratch",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="FOLDER",
+        help="Folder for temporary files; all workers of a cluster must see it under this name.  [default: TMPDIR; "
+        "with a scheduler: beside the store]",
+    ),
+)
+"""Decorator that adds the options of `GivenCluster` to a command."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tracecols.cli.options import share
 from tracecols.cli.output import echo, echo_parts
-from tracecols.cli.vocabulary import grouped, in_percent, option
+from tracecols.cli.vocabulary import PATH, grouped, in_percent, option
 from tracecols.given.quantities import quantity
+
+if TYPE_CHECKING:
+    from tracecols.severity.comparison import Comparison
+    from tracecols.store.outputs import Output
 
 OPERATIONS = ("difference", "mean", "minimum", "maximum", "merge")
 
@@ -40,7 +45,7 @@ def check_ending(output: Path) -> None:
         )
 
 
-class How(NamedTuple):
+class ComparisonOptions(NamedTuple):
     """Options for the comparison and its output."""
 
     by: str
@@ -51,7 +56,7 @@ class How(NamedTuple):
 
 
 @click.command()
-@click.argument("cubes", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=click.Path(path_type=Path))
+@click.argument("cubes", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=PATH)
 @option("properties", "By id or title, several separated by commas: only these and those below them.", called="names")
 @click.option(
     "--threshold",
@@ -85,14 +90,14 @@ class How(NamedTuple):
 @option("as_json", "Print all numbers as JSON.")
 @option("jobs", "Threads to analyse traces.  [default: one per core]")
 @click.pass_context
-@grouped(how=How)
+@grouped(how=ComparisonOptions)
 def compare(
     ctx: click.Context,
     cubes: tuple[Path, ...],
     names: tuple[str, ...],
     threshold: float | None,
     outputs: tuple[Path, ...],
-    how: How,
+    how: ComparisonOptions,
     force: bool,
     as_json: bool,
     jobs: int | None,
@@ -134,49 +139,49 @@ def compare(
     chosen = [id for name in names for id in find_several(head.properties, name, "in these cubes", SeverityError, hint)]
     series = how.scaling or len(cubes) > 2
     regressed = runs.regressions(threshold, chosen or ["time"]).property.tolist() if threshold is not None else []
-    plain, has_json = "", as_json or any(o.suffix == ".json" for o in outputs)
-    if has_json or any(o.suffix in TABLES for o in outputs):
+    endings = {output.suffix for output in outputs}
+    plain = ""
+    if as_json or endings & set(TABLES):
         table = runs.scaling() if series else runs.changes(*chosen or head.properties.roots)
-    if has_json:
+    if as_json or ".json" in endings:
         plain = json.dumps(as_plain(runs, "scaling" if series else "changes", table, regressed), indent=1) + "\n"
-    made = getattr(runs, operation)() if any(o.suffix not in (".json", *TABLES) for o in outputs) else None
-    numbers = {
-        o: text_output(o, "a comparison", COMPARISON.encode(), force=force) for o in outputs if o.suffix == ".json"
-    }
-    for output in outputs:
-        if output in numbers:
-            numbers[output].check()
-        elif output.suffix in TABLES:
-            table_output(output, list(table.columns), force=force).check()
-        elif output.suffix == ".html":
-            report_output(output, force=force).check()
-        elif made is not None:
-            cube_output(output, made.facts, force=force).check()
-    for output in outputs:
-        if output in numbers:
-            with numbers[output].new() as file:
-                file.write_text(plain, encoding="utf-8")
-        elif output.suffix in TABLES:
-            write_table(table, output, force=force)
-        elif made is not None and output.suffix == ".html":
-            title = (
-                f"{runs.names[1]} - {runs.names[0]}"
-                if operation == "difference"
-                else f"{operation} of {', '.join(runs.names)}"
-            )
-            made.report(output, title, force=force)
-        elif made is not None:
-            write_cube(made, output, force=force)
+    if endings - set(TABLES):
+        made = getattr(runs, operation)()
+        of_all = f"{operation} of {', '.join(runs.names)}"
+        title = f"{runs.names[1]} - {runs.names[0]}" if operation == "difference" else of_all
+
+    def target(path: Path) -> tuple[Output, Callable[[], object]]:
+        """Return an output, and the function that writes it; all outputs are checked before any is written."""
+        if path.suffix == ".json":
+            file = text_output(path, "a comparison", COMPARISON.encode(), force=force)
+            return file, lambda: file.write(plain)
+        if path.suffix in TABLES:
+            file = table_output(path, list(table.columns), force=force)
+            return file, lambda: write_table(table, path, force=force)
+        if path.suffix == ".html":
+            return report_output(path, force=force), lambda: made.report(path, title, force=force)
+        return cube_output(path, made.facts, force=force), lambda: write_cube(made, path, force=force)
+
+    targets = [target(output) for output in outputs]
+    for file, _ in targets:
+        file.check()
+    for _, write in targets:
+        write()
     if as_json:
         echo(plain, nl=False)
     else:
-        from tracecols.report.comparison import ComparisonDisplay
-        from tracecols.report.text import text_width
-
-        display = ComparisonDisplay(runs, chosen, how.rows, set(regressed), text_width())
-        echo_parts(display.scaling() if series else display.changes())
+        print_tables(runs, chosen, how.rows, set(regressed), series=series)
         for output in outputs:
             echo(f"{output}")
     if regressed:
         echo(f"grew by more than {100 * (threshold or 0):g} %: {', '.join(regressed)}", err=True)
         ctx.exit(3)
+
+
+def print_tables(runs: Comparison, chosen: list[str], rows: int, regressed: set[str], *, series: bool) -> None:
+    """Print how runs scale if they are a series, else what changed."""
+    from tracecols.report.comparison import ComparisonDisplay
+    from tracecols.report.text import text_width
+
+    display = ComparisonDisplay(runs, chosen, rows, regressed, text_width())
+    echo_parts(display.scaling() if series else display.changes())

@@ -10,12 +10,12 @@ import click
 from tracecols.cli.cluster import GivenCluster, cluster_options
 from tracecols.cli.correct import correction_options, write_corrected
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, grouped, option
 from tracecols.given.quantities import counted
 
 
 @click.command()
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=PATH)
 @option("output", "The store to write.  [default: the archive's name, in the current folder]", metavar="NAME.trace")
 @option("jobs")
 @click.option(
@@ -30,6 +30,7 @@ from tracecols.given.quantities import counted
 )
 @cluster_options
 @option("force", "Also replace a store that has corrected or predicted times, or any file.")
+@grouped(who=GivenCluster)
 def convert(
     sources: tuple[Path, ...],
     output: Path | None,
@@ -40,7 +41,7 @@ def convert(
     stretch: float | None,
     salvage: bool,
     force: bool,
-    **cluster: Any,
+    who: GivenCluster,
 ) -> None:
     """Convert a trace archive to a store. SOURCE is its anchor file, its folder, or several files of the PyTorch
     profiler or Nsight Systems, one per rank.
@@ -56,8 +57,8 @@ def convert(
     from tracecols.store.outputs import CORRECTED, check_not_read, store_output
     from tracecols.work.jobs import n_jobs
 
-    given = {"latency": latency, "shrink": shrink, "stretch": stretch}
-    unused = [f"--{name}" for name, value in given.items() if value is not None]
+    limits = {"latency": latency, "shrink": shrink, "stretch": stretch}
+    unused = [f"--{name}" for name, value in limits.items() if value is not None]
     if unused and not correct_clocks:
         raise click.UsageError(f"{', '.join(unused)} without --correct-clocks: clocks are not corrected")
     bounds = None
@@ -65,18 +66,17 @@ def convert(
         # imported only if clocks are corrected: the import took a quarter of the time of a small conversion
         from tracecols.clocks.correction import as_bounds
 
-        bounds = as_bounds(**given)
-    asked = GivenCluster(**cluster)
-    asked.check()
+        bounds = as_bounds(**limits)
+    who.check()
     source = find_given(sources)
     path = store_name(source) if output is None else output
     for anchor in (source,) if isinstance(source, Path) else source:
         check_not_read(path, anchor, data=anchor.with_suffix(""))
-    if correct_clocks or any(value is not None for value in cluster.values()):
+    if correct_clocks or any(given is not None for given in who):
         # check before a temporary store is created or workers are started; otherwise the conversion does so first
         corrected = {CORRECTED: ""} if correct_clocks else {}
         store_output(path, {**open_source(source).properties, **corrected}, force=force).check()
-    with compiling_ahead(n_jobs(jobs)), asked.opened(jobs, path, files_seen(source)) as workers:
+    with compiling_ahead(n_jobs(jobs)), who.opened(jobs, path, files_seen(source)) as workers:
         if bounds is not None:
             with opened(open_source(source), jobs, workers, salvage=salvage) as store:
                 write_corrected(store, path, bounds, jobs, Path(store.manifest["source"]["path"]), force=force)

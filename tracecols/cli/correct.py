@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tracecols.cli.options import share
 from tracecols.cli.output import echo, echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option, together
 
 if TYPE_CHECKING:
     from tracecols.clocks.correction import Bounds
     from tracecols.store import Store
 
 
-def correction_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the parameters of the clock correction as options."""
-    for added in (
-        click.option(
-            "--stretch",
-            callback=share,
-            metavar="SHARE",
-            help="Share by which intervals may become longer before a correction.  [default: 0.01]",
-        ),
-        click.option(
-            "--shrink",
-            callback=share,
-            metavar="SHARE",
-            help="Share by which intervals may become shorter after a correction.  [default: 1e-05]",
-        ),
-        option(
-            "latency",
-            "Minimum time between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
-        ),
-    ):
-        command = added(command)
-    return command
+correction_options = together(
+    option(
+        "latency",
+        "Minimum time between a send and its receive, and in collective operations, such as 1us.  [default: 0]",
+    ),
+    click.option(
+        "--shrink",
+        callback=share,
+        metavar="SHARE",
+        help="Share by which intervals may become shorter after a correction.  [default: 1e-05]",
+    ),
+    click.option(
+        "--stretch",
+        callback=share,
+        metavar="SHARE",
+        help="Share by which intervals may become longer before a correction.  [default: 0.01]",
+    ),
+)
+"""Decorator that adds the parameters of the clock correction as options."""
 
 
 @click.command()
-@click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="STORE|ARCHIVE", type=PATH)
 @option(
     "output",
     "The store to write; an existing store of a corrected trace is replaced.",

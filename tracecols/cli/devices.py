@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo_json, echo_parts
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @click.option(
     "--steps",
     metavar="REGION",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.output import echo, echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 if TYPE_CHECKING:
     from tracecols.severity.diagnosis import Diagnosis
@@ -24,7 +24,7 @@ def print_diagnosis(diagnosis: Diagnosis, source: str, *, err: bool = False) -> 
 
 
 @click.command()
-@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=PATH)
 @option("rows", "Maximum number of findings to show.", default=5, old=("--findings",))
 @option("with_startup", "Include start-up and shutdown, which are excluded by default.")
 @option("as_json")

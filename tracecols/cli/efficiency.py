@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.output import echo, echo_json, echo_parts
-from tracecols.cli.vocabulary import Part, grouped, option, part_options
+from tracecols.cli.vocabulary import PATH, Part, grouped, option, part_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ def requirements(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 
 
 @click.command()
-@click.argument("sources", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=click.Path(path_type=Path))
+@click.argument("sources", nargs=-1, required=True, metavar="[CUBE|STORE|ARCHIVE]...", type=PATH)
 @part_options
 @click.option(
     "--model",

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("store", metavar="STORE", type=click.Path(path_type=Path))
+@click.argument("store", metavar="STORE", type=PATH)
 @click.argument("tables", metavar="[TABLE]...", nargs=-1)
 @click.option("--again", is_flag=True, help="Rewrite tables that already exist.")
 @option("jobs")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import grouped, option
+from tracecols.cli.vocabulary import PATH, grouped, option
 from tracecols.schema.causes import BY_CONVENTIONS
 from tracecols.schema.notes import note
 from tracecols.schema.severity import DEFAULT
@@ -18,7 +18,7 @@ PIECES = (".otf2", *TIMELINES)
 """Endings of formats with events, of which a time range or some locations can be written."""
 
 
-class Table(NamedTuple):
+class TableOptions(NamedTuple):
     """Options for writing a table."""
 
     table: str | None
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     locations: list[int] | None
 
 
-class Timeline(NamedTuple):
+class TimelineOptions(NamedTuple):
     """Additional contents of a timeline besides the events."""
 
     waits: str | None
@@ -45,8 +45,8 @@ class Timeline(NamedTuple):
 
 
 @click.command()
-@click.argument("source", metavar="CUBE|STORE", type=click.Path(path_type=Path))
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("source", metavar="CUBE|STORE", type=PATH)
+@click.argument("output", type=PATH)
 @click.option("--table", metavar="NAME", help="For a store: events, messages, collectives, ...  [default: events]")
 @click.option(
     "--raw",
@@ -84,13 +84,13 @@ class Timeline(NamedTuple):
 )
 @option("force", "Replace an output that was made in another way, or any file; an archive (.otf2) is never replaced.")
 @option("jobs", "Archive, timeline: threads.  [default: one per core]")
-@grouped(table=Table, cut=Cut, timeline=Timeline)
+@grouped(table=TableOptions, cut=Cut, timeline=TimelineOptions)
 def export(
     source: Path,
     output: Path,
-    table: Table,
+    table: TableOptions,
     cut: Cut,
-    timeline: Timeline,
+    timeline: TimelineOptions,
     conventions: str | None,
     force: bool,
     jobs: int | None,
@@ -142,38 +142,36 @@ def export(
     echo(f"{output}")
 
 
-def check(output: Path, table: Table, cut: Cut, timeline: Timeline, conventions: str | None, jobs: int | None) -> None:
+def check(
+    output: Path, table: TableOptions, cut: Cut, timeline: TimelineOptions, conventions: str | None, jobs: int | None
+) -> None:
     """Refuse options that do not apply to an output. Raises click.UsageError."""
     is_timeline, is_piece = output.name.endswith(TIMELINES), output.name.endswith(PIECES)
-    if is_piece and table.unfolds:
-        raise click.UsageError(f"--phases-as-call-paths is for severities, not for {output.name}.")
-    if is_piece and table.subdomains is not None:
-        raise click.UsageError(f"--subdomains is for severities, not for {output.name}.")
-    if is_piece and (table.table is not None or table.wide or table.raw):
-        what = "a timeline" if is_timeline else "an archive (.otf2)"
-        raise click.UsageError(f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.")
-    for name, value in timeline._asdict().items():
-        if value is not None and not is_timeline:
-            raise click.UsageError(
-                f"--{name.replace('_', '-')}: only for a timeline as output ({', '.join(TIMELINES)}), not for "
-                f"{output.name}."
-            )
-    if conventions is not None and not is_timeline and table.table not in BY_CONVENTIONS:
-        raise click.UsageError(
-            f"--conventions: only for a timeline as output ({', '.join(TIMELINES)}), and with --table "
-            f"{', '.join(BY_CONVENTIONS)}."
-        )
-    if timeline.around is not None and (cut.start is not None or cut.stop is not None):
-        raise click.UsageError("--around finds the time range: give it, or --from and --to.")
-    if table.wide and output.suffix not in (".csv", ".parquet"):
-        raise click.UsageError(f"--wide is for .csv and .parquet, not for {output.name}.")
-    given = {"--from": cut.start, "--to": cut.stop, "--locations": cut.locations, "--jobs": jobs}
-    wrong = [name for name, value in given.items() if value is not None]
-    if wrong and not is_piece:
-        raise click.UsageError(
-            f"{', '.join(wrong)}: only for an archive or a timeline as output ({', '.join(PIECES)}), not for "
-            f"{output.name}."
-        )
+    what = "a timeline" if is_timeline else "an archive (.otf2)"
+    of_timelines, not_for = f"only for a timeline as output ({', '.join(TIMELINES)})", f"not for {output.name}."
+    of_pieces = {"--from": cut.start, "--to": cut.stop, "--locations": cut.locations, "--jobs": jobs}
+    given = [name for name, value in of_pieces.items() if value is not None]
+    mistakes = {
+        f"--phases-as-call-paths is for severities, {not_for}": is_piece and table.unfolds,
+        f"--subdomains is for severities, {not_for}": is_piece and table.subdomains is not None,
+        f"--table, --raw and --wide have no meaning for {what}, which holds the whole trace.": is_piece
+        and (table.table is not None or table.wide or table.raw),
+        **{
+            f"--{name.replace('_', '-')}: {of_timelines}, {not_for}": value is not None and not is_timeline
+            for name, value in timeline._asdict().items()
+        },
+        f"--conventions: {of_timelines}, and with --table {', '.join(BY_CONVENTIONS)}.": conventions is not None
+        and not is_timeline
+        and table.table not in BY_CONVENTIONS,
+        "--around finds the time range: give it, or --from and --to.": timeline.around is not None
+        and (cut.start is not None or cut.stop is not None),
+        f"--wide is for .csv and .parquet, {not_for}": table.wide and output.suffix not in (".csv", ".parquet"),
+        f"{', '.join(given)}: only for an archive or a timeline as output ({', '.join(PIECES)}), {not_for}": given
+        and not is_piece,
+    }
+    for message, is_made in mistakes.items():
+        if is_made:
+            raise click.UsageError(message)
 
 
 def _archive(source: Path, output: Path, cut: Cut, jobs: int | None) -> None:
@@ -187,7 +185,7 @@ def _archive(source: Path, output: Path, cut: Cut, jobs: int | None) -> None:
         echo(f"left out, as OTF2 has no record for them: {note(n, what)}", err=True)
 
 
-def _timeline(source: Path, output: Path, cut: Cut, timeline: Timeline, **how: Any) -> None:
+def _timeline(source: Path, output: Path, cut: Cut, timeline: TimelineOptions, **how: Any) -> None:
     from tracecols.cli.progress import progress
     from tracecols.export.viewers import export_timeline
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo, echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option("output", "The filter to write.  [default: none, the prediction is printed]", metavar="FILE.filter")
 @option("rows", "Maximum number of regions to print: those with most events.", default=10)
 @option("force", "Replace any file, not only a filter.")
@@ -39,8 +39,7 @@ def filter(source: Path, output: Path | None, rows: int, force: bool, as_json: b
     with opened(source, jobs) as store, progress("scanning") as report:
         found = recording_of(enhance(store, n_jobs(jobs), report))
     if output is not None:
-        with filter_output(output, force=force).new() as new:
-            new.write_text(filter_text(found, str(source)), encoding="utf-8")
+        filter_output(output, force=force).write(filter_text(found, str(source)))
     if as_json:
         echo_json(plain(found))
         return

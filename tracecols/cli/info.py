@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from tracecols.cli.output import echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option("as_json")
 @option("jobs", "Threads to convert an archive.  [default: one per core]")
 def info(source: Path, as_json: bool, jobs: int | None) -> None:

@@ -19,15 +19,15 @@ def is_definition(text: str) -> bool:
     return "=" in text and not os.path.isfile(text)
 
 
-def with_specifications(cube: SeverityCube, files: Iterable[str]) -> SeverityCube:
-    """Return a cube with the metrics defined in files (METRICS.SPEC). Metrics with operands that the cube lacks are
-    left out, with a note, since such files are written for many machines. Raises SeverityError if a file cannot be
-    read, or a line is not a definition."""
+def with_specifications(cube: SeverityCube, texts: Iterable[str]) -> SeverityCube:
+    """Return a cube with the metrics defined in files (METRICS.SPEC); texts that are definitions are skipped. Metrics
+    with operands that the cube lacks are left out, with a note, since such files are written for many machines. Raises
+    SeverityError if a file cannot be read, or a line is not a definition."""
     from tracecols.errors import SeverityError
     from tracecols.given.files import read_bytes
     from tracecols.severity.formulas import specification
 
-    for file in files:
+    for file in (text for text in texts if not is_definition(text)):
         try:
             lines = read_bytes(Path(file)).decode("utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:

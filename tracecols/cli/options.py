@@ -100,7 +100,7 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
 
 
 def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
-    """Return the latency of a message, such as 2us, in seconds; a unit is required, since nobody means seconds."""
+    """Return the latency of a message, such as 2us, in seconds; a unit is required, since seconds are never meant."""
     return _with_unit(value, "seconds", ("2us", "ms"))
 
 
@@ -133,11 +133,7 @@ def memory(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 
 def _with_unit(value: str | None, counts: str, examples: tuple[str, str]) -> float | None:
     """Return a quantity; refuse a negative one, and one without a unit unless it is 0."""
-    if value is None:
-        return None
-    found = quantity(value, UNITS[counts])
-    if not math.isfinite(found) or found < 0:
-        raise click.BadParameter(f"{value!r} is not of the form {examples[0]}")
-    if found and math.isfinite(quantity(value, {"": 1})):
+    found = _not_negative(value, counts, f"of the form {examples[0]}")
+    if found and math.isfinite(quantity(str(value), {"": 1})):
         raise click.BadParameter(f"{value!r} has no unit: write {examples[0]}, or another unit such as {examples[1]}")
     return found

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from tracecols.cli.output import echo, echo_json
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @option("rows", "Proposals to print.", default=10)
 @option("as_json", "Print all proposals as JSON.")
 @option("jobs")

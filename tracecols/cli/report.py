@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.output import echo
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
 
 
 @click.command()
-@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=PATH)
 @option("output", "The file to write.  [default: NAME.html]", metavar="FILE.html")
 @click.option("--title", help="Title of the report.  [default: the name of the trace]")
 @click.option(
     "--sources",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FOLDER",
     help="Show the source lines of regions, from files below this folder. By default, the report contains no source "
     "code.",

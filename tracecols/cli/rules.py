@@ -9,7 +9,7 @@ import click
 
 from tracecols.cli.options import put_once
 from tracecols.cli.output import echo, echo_json, echo_parts
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 from tracecols.schema.severity import DEFAULT
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def open_source(path: Path, jobs: int | None) -> SeverityCube | Trace:
 
 
 @click.command()
-@click.argument("source", metavar="[CUBE|STORE]", type=click.Path(path_type=Path), required=False)
+@click.argument("source", metavar="[CUBE|STORE]", type=PATH, required=False)
 @option("given", "Set a parameter.", callback=settings, metavar="RULE.PARAMETER=VALUE")
 @click.option("--rule", "names", multiple=True, metavar="RULE", help="Only this rule; may be given several times.")
 @option("within", "Only this call path, region or pattern, and its callees.", old=("-c", "--call-path"))

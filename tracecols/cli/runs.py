@@ -6,13 +6,13 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from tracecols.cli.options import named_values, part_of_whole
 from tracecols.cli.output import echo, echo_parts
-from tracecols.cli.vocabulary import grouped, option
+from tracecols.cli.vocabulary import PATH, grouped, option, together
 from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None
     return found
 
 
-class Asked(NamedTuple):
+class SeriesOptions(NamedTuple):
     """The selection of runs and properties of an experiment for a command."""
 
     properties: tuple[str, ...]
@@ -57,14 +57,17 @@ class Asked(NamedTuple):
         return found
 
 
-def series_options(command: Any) -> Any:
-    """Add the options of `Asked`; use as a decorator."""
-    for name in ("with_startup", "last", "where", "along"):
-        command = option(name)(command)
-    return option(
+series_options = together(
+    option(
         "properties",
         "By id or title: these and those below them, all of one unit; or a computed metric.  [default: time]",
-    )(command)
+    ),
+    option("along"),
+    option("where"),
+    option("last"),
+    option("with_startup"),
+)
+"""Decorator that adds the options of `SeriesOptions` to a command."""
 
 
 @click.group()
@@ -78,8 +81,8 @@ def runs() -> None:
 
 
 @runs.command("add", short_help="Add runs to an experiment.")
-@click.argument("folder", type=FOLDER)
-@click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=FOLDER)
+@click.argument("folder", type=PATH)
+@click.argument("sources", metavar="CUBE|STORE|ARCHIVE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "-P",
     "--parameter",
@@ -116,7 +119,7 @@ def add(
 
 
 @runs.command("list")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder", type=PATH)
 @option("where")
 @option("with_startup", "Include start-up and shutdown in runtimes.")
 @option("as_json")
@@ -134,12 +137,12 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 
 
 @runs.command("show", short_help="Show the severities of runs side by side.")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder", type=PATH)
 @series_options
 @option("rows", "Rows to print: those that vary most.", default=15)
 @option("as_json", "Print all numbers as JSON.")
-@grouped(asked=Asked)
-def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
+@grouped(asked=SeriesOptions)
+def show(folder: Path, asked: SeriesOptions, rows: int, as_json: bool) -> None:
     """Show the severities of runs side by side, by property and call path, averaged over repetitions."""
     from tracecols.report.runs import severities_shown
     from tracecols.report.text import text_width
@@ -153,7 +156,7 @@ def show(folder: Path, asked: Asked, rows: int, as_json: bool) -> None:
     echo_parts(severities_shown(table, series, rows, text_width()))
 
 
-class Looked(NamedTuple):
+class TrendOptions(NamedTuple):
     """Options of the search for trends."""
 
     rate: float
@@ -164,7 +167,7 @@ class Looked(NamedTuple):
 
 
 @runs.command("trend", short_help="Find what became slower or faster, where, and since when.")
-@click.argument("folder", type=FOLDER)
+@click.argument("folder", type=PATH)
 @series_options
 @click.option(
     "--false-alarms",
@@ -187,9 +190,15 @@ class Looked(NamedTuple):
 @option("force", "Replace any file.")
 @option("as_json", "Print all numbers as JSON.")
 @click.pass_context
-@grouped(asked=Asked, looked=Looked)
+@grouped(asked=SeriesOptions, looked=TrendOptions)
 def trend(
-    ctx: click.Context, folder: Path, asked: Asked, looked: Looked, output: Path | None, force: bool, as_json: bool
+    ctx: click.Context,
+    folder: Path,
+    asked: SeriesOptions,
+    looked: TrendOptions,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Find what became slower or faster among the runs of an experiment, where, and since when.
 
@@ -240,7 +249,7 @@ def trend(
             ctx.exit(3)
 
 
-def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, title: str, *, force: bool) -> None:
+def write(output: Path, series: Series, table: pd.DataFrame, looked: TrendOptions, title: str, *, force: bool) -> None:
     """Write a trend as a file."""
     from tracecols.report.runs import SIGNATURE, markdown, page
     from tracecols.store.outputs import text_output
@@ -253,8 +262,7 @@ def write(output: Path, series: Series, table: pd.DataFrame, looked: Looked, tit
         text, signature = as_plain(table) + "\n", '"format": "tracecols trend"'
     else:
         raise click.UsageError(f"{output}: give a name that ends with .md, .html or .json.")
-    with text_output(output, "a trend", signature.encode(), force=force).new() as file:
-        file.write_text(text, encoding="utf-8", errors="replace")
+    text_output(output, "a trend", signature.encode(), force=force).write(text, "replace")
 
 
 def as_plain(table: pd.DataFrame) -> str:

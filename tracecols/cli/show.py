@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from tracecols.cli.output import echo, echo_json, echo_parts
-from tracecols.cli.vocabulary import grouped, option
+from tracecols.cli.vocabulary import PATH, grouped, option
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
@@ -36,7 +36,7 @@ class Numbers(NamedTuple):
 
 
 @click.command()
-@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("severity", metavar="CUBE|STORE|ARCHIVE", type=PATH)
 @option("properties", "A property, by id or title: print its call tree.", called="name", multiple=False)
 @click.option(
     "-c",
@@ -111,8 +111,7 @@ def show(
         raise click.UsageError("--json is for the trees: leave out --topology and --over-time")
     if selected.subdomains is not None and (topology is not None or selected.over_time):
         raise click.UsageError("--subdomains is a table: leave out --topology and --over-time")
-    cube = cube_of(severity, jobs).with_metrics(*filter(is_definition, metrics))
-    cube = with_specifications(cube, [text for text in metrics if not is_definition(text)])
+    cube = with_specifications(cube_of(severity, jobs).with_metrics(*filter(is_definition, metrics)), metrics)
     if not with_startup:
         cube, note = in_focus(cube, name, call_path)
         if note:

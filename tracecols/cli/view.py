@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tracecols.cli.output import echo, open_in_browser
-from tracecols.cli.vocabulary import option
+from tracecols.cli.vocabulary import PATH, option
 
 if TYPE_CHECKING:
     from tracecols.severity.cube import SeverityCube
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="STORE|CUBE|ARCHIVE", type=click.Path(path_type=Path))
-@click.argument("other", metavar="[STORE|CUBE|ARCHIVE]", required=False, type=click.Path(path_type=Path))
+@click.argument("source", metavar="STORE|CUBE|ARCHIVE", type=PATH)
+@click.argument("other", metavar="[STORE|CUBE|ARCHIVE]", required=False, type=PATH)
 @click.option("--port", type=click.IntRange(1, 65535), help="The port to listen on.  [default: any free port]")
 @option("start", "Start of the time range to show.")
 @option("stop", "End of the time range to show.")

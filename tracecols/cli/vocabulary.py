@@ -46,6 +46,7 @@ def _renamed(*spelled: str) -> Mapping[str, Callable[[str], str]]:
 
 
 PATH = click.Path(path_type=Path)
+"""The type of paths that commands take, whether they exist or not."""
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 TERMS = {
@@ -223,6 +224,17 @@ def option(
     return click.option(*term.spelled, called or name, cls=TermOption, term=term, old=old, **given)
 
 
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several options to a command, in this order."""
+
+    def decorate(command: Command) -> Command:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
 def grouped(**groups: Any) -> Callable[[Command], Command]:
     """Return a decorator that passes related options to a command as one named tuple.
 
@@ -255,19 +267,8 @@ class Part(NamedTuple):
         return self.start is not None or self.stop is not None
 
 
-class Written(NamedTuple):
-    """Output file and form of a command's output."""
-
-    output: Path | None
-    force: bool
-    as_json: bool
-
-
-def part_options(command: Command) -> Command:
-    """Add the options of `Part` to a command; use as a decorator."""
-    for name in ("stop", "start", "within"):
-        command = option(name)(command)
-    return command
+part_options = together(option("within"), option("start"), option("stop"))
+"""Decorator that adds the options of `Part` to a command."""
 
 
 def all_commands(group: click.Group) -> Iterator[tuple[str, click.Command]]:

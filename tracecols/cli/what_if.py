@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
 from tracecols.cli.options import bandwidth, put_once, share, size
 from tracecols.cli.output import echo, echo_json, echo_parts
-from tracecols.cli.vocabulary import Part, Written, grouped, option
+from tracecols.cli.vocabulary import PATH, Part, grouped, option
 from tracecols.given.quantities import UNITS, quantity
 
 if TYPE_CHECKING:
@@ -34,21 +34,7 @@ def factors(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...
     return result
 
 
-class GivenChanges(NamedTuple):
-    """The changes in the predicted run: the parameters of `Trace.what_if`."""
-
-    scale: dict[str, float]
-    latency: float | None
-    bandwidth: float | None
-    transfer: float | None
-    openmp: float | None
-    collectives: str
-    eager: int | None
-    balanced: bool
-    with_startup: bool
-
-
-class GivenTable(NamedTuple):
+class TableOptions(NamedTuple):
     """Options for the table printed besides the runtimes."""
 
     faster: float
@@ -57,7 +43,7 @@ class GivenTable(NamedTuple):
 
 
 @click.command("what-if")
-@click.argument("source", metavar="STORE|ARCHIVE", type=click.Path(path_type=Path))
+@click.argument("source", metavar="STORE|ARCHIVE", type=PATH)
 @click.option(
     "--scale",
     callback=factors,
@@ -115,15 +101,17 @@ class GivenTable(NamedTuple):
 @option("as_json", "Print the numbers as JSON; of the table, --rows call paths.")
 @option("jobs")
 @click.pass_context
-@grouped(changes=GivenChanges, part=Part, table=GivenTable, written=Written)
+@grouped(part=Part, table=TableOptions)
 def what_if(
     ctx: click.Context,
     source: Path,
-    changes: GivenChanges,
     part: Part,
-    table: GivenTable,
-    written: Written,
+    table: TableOptions,
+    output: Path | None,
+    force: bool,
+    as_json: bool,
     jobs: int | None,
+    **changes: Any,
 ) -> None:
     """Predict the runtime of a recorded run with faster code, another network or balanced processes, by replay.
 
@@ -145,25 +133,23 @@ def what_if(
 
     if table.slack and ctx.get_parameter_source("faster") is not ParameterSource.DEFAULT:
         raise click.UsageError("--faster: only for the table of gains, which --slack replaces")
-    output = written.output
     if output is not None:
         check_not_read(output, source)
-        store_output(output, {**properties_of(source), REPLAYED: ""}, force=written.force).check()
+        store_output(output, {**properties_of(source), REPLAYED: ""}, force=force).check()
     with piece(source, part, jobs) as trace:
-        given = changes._asdict()
-        predicted = trace.what_if(given.pop("scale"), whole_run=given.pop("with_startup"), **given)
+        predicted = trace.what_if(whole_run=changes.pop("with_startup"), **changes)
         found = (
             predicted.slack(table.rows, part.within)
             if table.slack
             else predicted.savings(table.faster, table.rows, part.within)
         )
         if output is not None:
-            predicted.save(output, force=written.force)
+            predicted.save(output, force=force)
         factor, mended = (None, None) if table.slack else (table.faster, mended_of(predicted))
-        print_prediction(predicted, found, factor, mended, as_json=written.as_json)
-        if output is not None and not written.as_json:
+        print_prediction(predicted, found, factor, mended, as_json=as_json)
+        if output is not None and not as_json:
             echo(f"{output}")
-        for note in () if written.as_json else predicted.notes:
+        for note in () if as_json else predicted.notes:
             echo(f"note: {note}", err=True)
 
 

@@ -17,7 +17,7 @@ from tracecols.enhance.definitions.topologies import ARTIFICIAL_NAMES, Topology,
 from tracecols.errors import SeverityError
 from tracecols.export.cube_xml import ADVICE, EXTREMES, LOCATION_TYPES, inclusive_order
 from tracecols.severity.axes import STREAM, CallAxis, PropertyAxis, SystemAxis
-from tracecols.severity.reduction import reduce_upwards
+from tracecols.severity.reduction import ends
 
 MAX_DEPTH = 1 << 20
 """Maximum depth of nested elements; only call paths nest that deeply."""
@@ -321,7 +321,7 @@ class CubeParser:
         return CallAxis(
             parent,
             depth,
-            np.arange(len(found)) + reduce_upwards(np.ones(len(found), np.int64), parent, depth),
+            ends(parent, depth),
             _texts(r.texts.get("name", "") for r in regions),
             _texts(r.texts.get("role", "") for r in regions),
             _texts(r.texts.get("paradigm", "") for r in regions),

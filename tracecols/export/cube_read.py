@@ -379,25 +379,23 @@ def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
         order = parser.enumeration(along)[numbers]
         if name == STATISTICS:
             dtype = np.dtype([(statistic, byte_order + code) for statistic, code in TUPLE])
-            for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
-                tuples = np.frombuffer(values, dtype)
-                for i, statistic in enumerate(dtype.names or ()):
-                    gathered.add(i, int(order[row]), tuples[statistic], tuples["count"] > 0)
-            parts = {
-                statistic if statistic != "sum" else "": gathered.cells(
-                    i, OTHERS[statistic][2] if statistic in OTHERS else "sum"
-                )
-                for i, statistic in enumerate(dtype.names or ())
-            }
-            is_sum = {statistic: statistic not in ("min", "max") for statistic in parts}
-            return {p: _exclusive(c, parent) if along == "INCLUSIVE" and is_sum[p] else c for p, c in parts.items()}
-        dtype = np.dtype(byte_order + NUMPY_TYPES[name])
-        how = parser.aggregation_of(metric).partition("_")[0]
+            how_of = {statistic: OTHERS[statistic][2] if statistic in OTHERS else "sum" for statistic, _ in TUPLE}
+        else:
+            dtype = np.dtype(byte_order + NUMPY_TYPES[name])
+            how_of = {"": parser.aggregation_of(metric).partition("_")[0]}
         for row, values in _rows(where, data, byte_order, numbers.size, n_locations * dtype.itemsize):
             found = np.frombuffer(values, dtype)
-            gathered.add(0, int(order[row]), found, None if how == "sum" else _extremes(found, ours))
-        cells = gathered.cells(0, how)
-        return {"": _exclusive(cells, parent) if along == "INCLUSIVE" and how == "sum" else cells}
+            for i, (statistic, how) in enumerate(how_of.items()):
+                if statistic:
+                    gathered.add(i, int(order[row]), found[statistic], found["count"] > 0)
+                else:
+                    gathered.add(i, int(order[row]), found, None if how == "sum" else _extremes(found, ours))
+        result = {}
+        for i, (statistic, how) in enumerate(how_of.items()):
+            cells = gathered.cells(i, how)
+            of_children = along == "INCLUSIVE" and how == "sum"
+            result[statistic if statistic != "sum" else ""] = _exclusive(cells, parent) if of_children else cells
+        return result
 
     return _cube_of(path, parser, "Cube", cells_of)
 
@@ -439,29 +437,21 @@ def _in_ticks(cells: Cells, resolution: int) -> Cells:
     return Cells(cells.key, ticks)
 
 
-def _add_statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str) -> str:
-    """Add a property for one of the statistics of a metric, as a root after all others, and return its id."""
-    name = f"{metric.name}_{statistic}"
-    while name in p.id:
-        name += "_"
+def _statistic(p: PropertyAxis, metric: Element, statistic: str, kind: str, taken: Set[str]) -> dict[str, Any]:
+    """Return the columns of a property for one of the statistics of a metric; its id is none of those `taken`."""
     title, unit, how = OTHERS[statistic]
-    at = p.id.index(metric.name)
-    p.id.append(name)
-    p.parent.append("")
-    p.title.append(f"{p.title[at]}, {title}")
-    p.unit.append(unit if statistic == "count" else p.unit[at] + unit)
-    p.summary.append(f"The {title} of which {p.title[at]} ({metric.name}) is the sum.")
-    p.advice.append("")
-    p.confidence.append(p.confidence[at])
-    p.overlaps.append(False)
-    p.is_wait.append(0)
-    p.delay.append("")
-    p.part.append(p.part[at])
-    p.is_heading.append(0)
-    p.is_estimate.append(0)
-    p.formula.append("")
-    p.aggregation.append(f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how)
-    return name
+    at, name = p.number[metric.name], f"{metric.name}_{statistic}"
+    while name in taken:
+        name += "_"
+    return {
+        "id": name,
+        "title": f"{p.title[at]}, {title}",
+        "unit": unit if statistic == "count" else p.unit[at] + unit,
+        "summary": f"The {title} of which {p.title[at]} ({metric.name}) is the sum.",
+        "confidence": p.confidence[at],
+        "part": p.part[at],
+        "aggregation": f"{how}_inclusive" if how != "sum" and kind == "INCLUSIVE" else how,
+    }
 
 
 def _compute(cube: SeverityCube, metric: Element, pending: Set[str]) -> bool:
@@ -515,19 +505,18 @@ def _cube_of(
     cells: dict[str, Cells] = {}
     left_out: list[str] = []
     computed: list[Element] = []
-    for metric, unit in zip(parser.metrics, list(properties.unit), strict=True):
+    statistics: list[dict[str, Any]] = []
+    for metric, unit in zip(parser.metrics, properties.unit, strict=True):
         dtype, kind = _type_of(metric), metric.given.get("type", "EXCLUSIVE")
+        cells[metric.name] = Cells.empty()
         if parser.value_of(metric) == "VOID":
-            cells[metric.name] = Cells.empty()
             continue
         if kind in EXPRESSIONS:
-            cells[metric.name] = Cells.empty()
             computed.append(metric)
             continue
         is_tuple = dtype == STATISTICS and tool != "CUBE"
         not_read = NOT_READ if is_tuple else (*NOT_READ, STATISTICS)
         if dtype.partition("(")[0].strip() in not_read:
-            cells[metric.name] = Cells.empty()
             left_out.append(f"{metric.name} ({dtype})")
             continue
         if (dtype not in NUMPY_TYPES and not is_tuple) or kind not in STORED:
@@ -542,11 +531,13 @@ def _cube_of(
                     else "a value that is not a number"
                 )
                 raise damaged(f"{path}: metric {metric.name!r} has {what}, at {at}")
-            name = _add_statistic(properties, metric, statistic, kind) if statistic else metric.name
+            name = metric.name
+            if statistic:
+                statistics.append(_statistic(properties, metric, statistic, kind, {*properties.id, *cells}))
+                name = statistics[-1]["id"]
             cells[name] = _in_ticks(found, int(facts["resolution"])) if ours and unit == "sec" else found
-    # a new axis: the lookups cached in the old one lack the statistics
     topologies, beside = parser.placed_topologies()
-    cube = SeverityCube(replace(properties), call_paths, system, cells, facts, topologies)
+    cube = SeverityCube(properties.with_rows(statistics), call_paths, system, cells, facts, topologies)
     for i, metric in enumerate(computed):
         if not _compute(cube, metric, {other.name for other in computed[i:]}):
             left_out.append(f"{metric.name} ({metric.given['type']})")

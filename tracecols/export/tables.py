@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from tracecols.schema import DEFINITIONS, EVENTS, Table
 from tracecols.schema.compound import CALL_PATHS
 from tracecols.schema.severity import DEFAULT
 from tracecols.severity.cube import SeverityCube
+from tracecols.severity.storage import tree_tables
 from tracecols.store import Store
 from tracecols.store.outputs import text_output
 
@@ -163,38 +164,30 @@ def write_table(frame: pd.DataFrame, output: Path, *, force: bool = False) -> No
 def trees(cube: SeverityCube) -> dict[str, Any]:
     """Return a cube as plain lists: its three trees, its topologies, and its cells as [property, call path, location,
     value]."""
-    p, c, s = cube.properties, cube.call_paths, cube.system
+    tables = tree_tables(cube)
     of_call_path = ("parent", "name", "paradigm", "role", "file", "line", "call_site", "end_line")
     cells = []
-    for i, name in enumerate(p.id):
+    for i, name in enumerate(cube.properties.id):
         found = cube.cells[name]
-        scale = cube.scale(name)
-        values = finite((found.value * scale).tolist())
-        cells += [
-            [i, a, b, v] for a, b, v in zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)
-        ]
+        values = finite((found.value * cube.scale(name)).tolist())
+        rows = zip(found.call_path.tolist(), found.location.tolist(), values, strict=True)
+        cells += [[i, *row] for row in rows]
     return {
         "format": "tracecols severity",
         "facts": cube.facts,
-        "properties": [
-            dict(zip(p.__dataclass_fields__, row, strict=True))
-            for row in zip(*(getattr(p, f) for f in p.__dataclass_fields__), strict=True)
-        ],
-        "call_paths": [
-            dict(zip(of_call_path, row, strict=True))
-            for row in zip(*(getattr(c, name).tolist() for name in of_call_path), strict=True)
-        ],
-        "system": [
-            {"kind": k, "name": n, "parent": a, "location": b}
-            for k, n, a, b in zip(s.kind, s.name, s.parent, s.location, strict=True)
-        ],
-        "locations": [
-            {"rank": int(r), "thread": int(t), "name": n, "type": k}
-            for r, t, n, k in zip(s.rank, s.thread, s.location_name, s.location_type, strict=True)
-        ],
+        "properties": _rows(tables["properties"], cube.properties.__dataclass_fields__),
+        "call_paths": _rows(tables["call_paths"], of_call_path),
+        "system": _rows(tables["system"]),
+        "locations": _rows(tables["locations"]),
         "topologies": [t.to_dict() for t in cube.topologies],
         "cells": cells,
     }
+
+
+def _rows(columns: Mapping[str, Any], names: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Return some columns of a table, by default all, as plain rows."""
+    lists = {name: np.asarray(columns[name], object).tolist() for name in names or columns}
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
 
 
 def export(
@@ -238,8 +231,7 @@ def export(
         if output.suffix in whole:
             write_cube(cube, output, force=force)
         elif output.suffix == ".json":
-            with text_output(output, "a severity cube", TREES.encode(), force=force).new() as file:
-                file.write_text(json.dumps(trees(cube)), encoding="utf-8")
+            text_output(output, "a severity cube", TREES.encode(), force=force).write(json.dumps(trees(cube)))
         else:
             by_period = cube.periods is not None
             frame = cube.wide(subdomains=subdomains) if wide else cube.frame(by_period=by_period, subdomains=subdomains)

@@ -175,28 +175,24 @@ class Timeline:
 
         regions = model.regions if model is not None else Regions(store)
         self._tasks_name = regions.tasks
-        self.names: list[str] = list(regions.name)
-        category = list(regions.paradigm)
-        self._send, self._receive = len(self.names), len(self.names) + 1
-        self._unknown_op = len(self.names) + 2
-        self._first_device = self._unknown_op + 1 + len(COLLECTIVE_OPS)
-        self._first_wait = self._first_device + len(DEVICE_NAMES)
-        self._first_cause = self._first_wait + len(self._waits)
-        self._on_path = self._first_cause + len(self._waits)
-        self.names += ["send", "receive", "collective operation"]
-        self.names += [name_of(COLLECTIVE_OPS, i) for i in range(len(COLLECTIVE_OPS))]
-        self.names += [*DEVICE_NAMES, *(w.title for w in self._waits), *(f"cause of {w.title}" for w in self._waits)]
         axis = SystemAxis.of(store)
         labels = [
             f"rank {r} thread {t}" if r >= 0 else name
             for r, t, name in zip(axis.rank.tolist(), axis.thread.tolist(), axis.location_name, strict=True)
         ]
         stretches = self._find_stretches(model) if critical_path and model is not None else None
-        self.names += ["critical path", *(labels if stretches is not None else [])]
-        category += ["mpi"] * (self._first_device - self._send) + ["device"] * len(DEVICE_NAMES)
-        category += ["wait state"] * (2 * len(self._waits)) + ["critical path"] * (len(self.names) - self._on_path)
-        self.categories = list(dict.fromkeys(category))
-        self.category = np.array([self.categories.index(c) for c in category], np.int32)
+        titles = [w.title for w in self._waits]
+        self.names, self._category_of = list[str](regions.name), list[str](regions.paradigm)
+        add_names = self._add_names
+        self._send, self._receive = add_names("mpi", "send"), add_names("mpi", "receive")
+        self._unknown_op = add_names("mpi", "collective operation")
+        add_names("mpi", *(name_of(COLLECTIVE_OPS, i) for i in range(len(COLLECTIVE_OPS))))
+        self._first_device = add_names("device", *DEVICE_NAMES)
+        self._first_wait = add_names("wait state", *titles)
+        self._first_cause = add_names("wait state", *(f"cause of {title}" for title in titles))
+        self._on_path = add_names("critical path", "critical path", *(labels if stretches is not None else []))
+        self.categories = list(dict.fromkeys(self._category_of))
+        self.category = np.array([self.categories.index(c) for c in self._category_of], np.int32)
         self.texts: list[str] = [name or f"communicator {i}" for i, name in enumerate(store.names("communicators"))]
         self._first_label = len(self.texts)
         self.texts += labels
@@ -205,6 +201,12 @@ class Timeline:
         self._text_of_path = self._write_paths(model, stretches)
         self._causes = self._join_causes()
         self._path = self._join_stretches(stretches)
+
+    def _add_names(self, category: str, *names: str) -> int:
+        """Add names of a category, and return the number of the first."""
+        self.names.extend(names)
+        self._category_of.extend([category] * len(names))
+        return len(self.names) - len(names)
 
     # -- wait states, causes, critical path --------------------------------------------------------------------------
 
@@ -493,8 +495,8 @@ class Timeline:
 
     def _instants(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Instants]:
         """Return the rows of a batch's instants, relative to its first event, and the instants."""
-        rows, instants = self._flows.arrivals(first_row + base, first_row + top, self._unknown_op + 1)
-        requests = self._flows.requests(first_row + base, first_row + top, self._first_device)
+        rows, instants = self._flows.arrivals.between(first_row + base, first_row + top, self._unknown_op + 1)
+        requests = self._flows.requests.between(first_row + base, first_row + top, self._first_device)
         rows, instants = _merged(rows - first_row - base, instants, requests[0] - first_row - base, requests[1])
         if p2p is None:
             return rows, instants
@@ -533,24 +535,19 @@ class Timeline:
                 values = found[f"value_{i}"][inside][of]
                 key = (table, number, i)
                 if key not in counters:
-                    counters[key] = self._counter(line, member, number)
+                    name, unit = counter_label(d, member, number)
+                    counters[key] = self._track(line, name, "counter", unit)
                     yield counters[key]
                 if values.dtype.kind == "f":
                     finite = np.isfinite(values)
-                    lost = int(finite.size - finite.sum())
-                    if lost:
-                        self.left_out["values of counters that are no numbers"] = (
-                            self.left_out.get("values of counters that are no numbers", 0) + lost
-                        )
+                    if not finite.all():
+                        lost, what = int((~finite).sum()), "values of counters that are no numbers"
+                        self.left_out[what] = self.left_out.get(what, 0) + lost
                     yield Samples(counters[key], at[of][finite], values[finite].astype(np.float64))
                 elif values.dtype == np.uint64 and (values >> np.uint64(63)).any():
                     yield Samples(counters[key], at[of], values.astype(np.float64))
                 else:
                     yield Samples(counters[key], at[of], values.astype(np.int64))
-
-    def _counter(self, line: Track, member: int, source: int) -> Track:
-        name, unit = counter_label(self.store.definitions, member, source)
-        return self._track(line, name, "counter", unit)
 
 
 def _merged(

@@ -348,14 +348,14 @@ class Display:
         """
         cube = self.cube
         name = cube.find_property(name)
+        if not cube.properties.adds_up(name):
+            raise SeverityError(f"{name} does not add up, so that it cannot be shown on a grid\n  see cube.on_topology")
         unit = cube.properties.unit[cube.properties.number[name]]
         t = cube.find_topology(int(topology) if topology.isdecimal() else topology)
         values = cube.on_topology(t, name, call_path)
         largest = float(np.nanmax(np.abs(values), initial=0.0))
         head, whole = self._of_selection(name, float(np.nansum(values)))
         yield head
-        if not cube.properties.adds_up(name):
-            raise SeverityError(f"{name} does not add up, so that it cannot be shown on a grid\n  see cube.on_topology")
         yield from self._focus()
         flat = values.reshape(*values.shape, *[1] * (2 - values.ndim))
         planes = list(np.ndindex(flat.shape[2:]))

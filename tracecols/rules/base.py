@@ -141,6 +141,14 @@ class Evidence:
         Parameters by rule.
     results : dict of str to Result
         Results of the rules that were evaluated, by id.
+
+    Other Parameters
+    ----------------
+    name : str
+        Id of a property.
+    cells : Cells
+        Cells of the cube.
+    rule : Rule
     """
 
     cube: SeverityCube
@@ -150,44 +158,20 @@ class Evidence:
     results: dict[str, Result] = field(default_factory=dict)
 
     def cells(self, name: str) -> Cells:
-        """Return the cells of a property in the region; empty if the conventions do not have it.
-
-        Parameters
-        ----------
-        name : str
-            Id of a property.
-        """
+        """Return the cells of a property in the region; empty if the conventions do not have it."""
         cells = self.cube.cells.get(name)
         return Cells.empty() if cells is None else cells.on(self.within)
 
     def seconds(self, cells: Cells) -> float:
-        """Add up cells of times.
-
-        Parameters
-        ----------
-        cells : Cells
-            Cells in ticks.
-        """
+        """Add up cells of times."""
         return float(cells.total()) / self.cube.resolution
 
     def by_call_path(self, cells: Cells) -> NDArray[np.float64]:
-        """Add up cells per call path, in their own unit; (n_call_paths,) float64.
-
-        Parameters
-        ----------
-        cells : Cells
-            Any of the cube.
-        """
+        """Add up cells per call path, in their own unit; (n_call_paths,) float64."""
         return reduce_at(cells.call_path, cells.value, len(self.cube.call_paths)).astype(np.float64)
 
     def result(self, rule: Rule) -> Result:
-        """Evaluate a rule, once.
-
-        Parameters
-        ----------
-        rule : Rule
-            A rule.
-        """
+        """Evaluate a rule, once."""
         if rule.id not in self.results:
             self.results[rule.id] = rule.evaluate(self, **self.settings[rule.id])
         return self.results[rule.id]

@@ -10,6 +10,7 @@ import numpy as np
 
 from tracecols.errors import RuleError
 from tracecols.given.arguments import as_texts, did_you_mean, show
+from tracecols.given.printable import finite
 from tracecols.rules import costs, waits
 from tracecols.rules.base import Evidence, Result, Rule, Verdict, rules_in
 from tracecols.schema.severity import DEFAULT
@@ -195,13 +196,7 @@ def frame(verdicts: Iterable[Verdict]) -> pd.DataFrame:
 
 def plain(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
     """Return verdicts as plain lists and numbers for JSON; null for a rule that could not be evaluated."""
-    return [
-        {
-            **vars(f),
-            "severity": None if np.isnan(f.severity) else f.severity,
-            "share": None if np.isnan(f.share) else f.share,
-            "parameters": dict(f.parameters),
-            "statements": [vars(s) for s in f.statements],
-        }
-        for f in verdicts
-    ]
+    found: list[dict[str, Any]] = finite(
+        [{**vars(f), "parameters": dict(f.parameters), "statements": list(map(vars, f.statements))} for f in verdicts]
+    )
+    return found

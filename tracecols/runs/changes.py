@@ -53,7 +53,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class Examined:
     """The cells that are examined, preceded by the total."""
 
     relative: Floats
@@ -73,11 +73,11 @@ def find_changes(series: Series, rate: float = 0.05, min_share: float = 0.001) -
     means = values.mean(axis=0)
     relative = values / np.where(means > 0, means, 1) - (means > 0)
     kind = np.unique(np.array(["", *(series.properties[i] for i in looked_at.tolist())]), return_inverse=True)[1]
-    found = list(_split(series, Looked(relative, kind, looked_at), np.arange(len(series.runs)), rate))
+    found = list(_split(series, Examined(relative, kind, looked_at), np.arange(len(series.runs)), rate))
     return sorted(found, key=lambda change: change.since)
 
 
-def _split(series: Series, looked: Looked, part: Ints, rate: float) -> Iterator[Change]:
+def _split(series: Series, looked: Examined, part: Ints, rate: float) -> Iterator[Change]:
     """Find the largest change in a part of the runs, and those before and after it."""
     positions = series.position[part]
     splits = np.flatnonzero(np.diff(positions)) + 1

@@ -67,9 +67,8 @@ def add(
             raise SeverityError(
                 f"the parameter {parameter} is {show(value)}\n  give a finite number or a text, or leave it out"
             )
-    processes, threads = Comparison.size(cube)
-    given = {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
-    given = {"processes": float(processes), "threads": float(threads), **given}
+    given: dict[str, Value] = dict(zip(MEASURED, map(float, Comparison.size(cube)), strict=True))
+    given |= {key: float(value) if isinstance(value, int | float) else str(value) for key, value in parameters.items()}
     check_path(folder, SeverityError)
     check_place(folder / "run", SeverityError)
     with ExitStack() as stack:
@@ -185,8 +184,3 @@ def varying(runs: Iterable[Run]) -> list[str]:
 def read_cubes(runs: Iterable[Run]) -> list[SeverityCube]:
     """Read the cubes of runs."""
     return [SeverityCube.load(run.path) for run in runs]
-
-
-def plain(runs: Iterable[Run]) -> list[dict[str, Any]]:
-    """Return runs as plain values, for JSON."""
-    return [{"run": run.name, "added": run.added, "parameters": run.parameters} for run in runs]

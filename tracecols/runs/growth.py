@@ -29,30 +29,7 @@ LARGEST = 1e90
 ROUNDING = 1e-12
 """Values of a cell that are smaller, relative to its largest one, are due to rounding."""
 
-POWERS = tuple(
-    Fraction(n, d)
-    for n, d in (
-        (0, 1),
-        (1, 4),
-        (1, 3),
-        (1, 2),
-        (2, 3),
-        (3, 4),
-        (1, 1),
-        (5, 4),
-        (4, 3),
-        (3, 2),
-        (5, 3),
-        (7, 4),
-        (2, 1),
-        (9, 4),
-        (7, 3),
-        (5, 2),
-        (8, 3),
-        (11, 4),
-        (3, 1),
-    )
-)
+POWERS = tuple(Fraction(n, 12) for n in (0, 3, 4, 6, 8, 9, 12, 15, 16, 18, 20, 21, 24, 27, 28, 30, 32, 33, 36))
 LOGARITHMS = (0, 1, 2)
 TERMS = tuple((i, j) for i in POWERS for j in LOGARITHMS if i or j)
 """Exponents of the parameter and of its logarithm."""

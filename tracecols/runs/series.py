@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.errors import SeverityError
-from tracecols.runs.folder import Run, Value, in_words, read_cubes, varying
+from tracecols.runs.folder import MEASURED, Run, Value, in_words, read_cubes, varying
 from tracecols.severity.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -168,9 +168,8 @@ def _check_parameters(runs: list[Run], along: str, differing: list[str]) -> None
         known = ", ".join(sorted({key for run in runs for key in run.parameters}))
         raise SeverityError(f"no run has the parameter {along}\n  parameters are {known}")
     # the numbers of processes and threads follow from other parameters
-    measured = {"processes", "threads"}
-    others = [name for name in differing if name != along and not (name in measured and along)]
-    if others and not (along and along in measured and set(others) <= measured):
+    others = [name for name in differing if name != along and not (name in MEASURED and along)]
+    if others:
         if along:
             raise SeverityError(
                 f"{', '.join([along, *others])} vary together\n"

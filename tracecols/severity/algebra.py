@@ -17,17 +17,25 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
-from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
+from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis, depths
 from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodAxis, PeriodCells
 from tracecols.severity.queries import Cube, Severities
-from tracecols.severity.reduction import REDUCTIONS, reduce_upwards
+from tracecols.severity.reduction import REDUCTIONS, ends
 
 BY = ("position", "aggregate")
 """How locations of different cubes correspond: by rank and thread, or all locations of a cube as one."""
 
 OF_ANY_TREES = ("conventions", "counts", "narrowed", "focus", "operation", "of", "whole", "left_out")
 """Facts that are neither times in ticks nor numbers of call paths and locations."""
+
+
+MUST_AGREE = {
+    "aggregation": ("its values are {!r} in one cube and {!r} in another", "the cubes come from different tools"),
+    "formula": ("it is computed as {!r} in one cube and as {!r} in another", "give one of them another name"),
+    "unit": ("it is in {!r} in one cube and in {!r} in another", "the cubes come from different tools or conventions"),
+}
+"""Columns in which a property is the same in all cubes, with the message if it is not."""
 
 
 class _Forest:
@@ -77,23 +85,10 @@ def _united_properties(cubes: Sequence[Severities]) -> PropertyAxis:
                 number[name] = forest.add(number[p.parent[row]] if p.parent[row] else -1, name, c, row)
                 continue
             first, at = forest.origin[number[name]]
-            unit, together = cubes[first].properties.unit[at], cubes[first].properties.aggregation[at]
-            if together != p.aggregation[row]:
-                raise SeverityError(
-                    f"cannot compare property {name!r}: its values are {together!r} in one cube and "
-                    f"{p.aggregation[row]!r} in another\n  the cubes come from different tools"
-                )
-            if cubes[first].properties.formula[at] != p.formula[row]:
-                raise SeverityError(
-                    f"cannot compare property {name!r}: it is computed as {cubes[first].properties.formula[at]!r} in "
-                    f"one cube and as {p.formula[row]!r} in another\n  give one of them another name"
-                )
-            if unit != p.unit[row]:
-                raise SeverityError(
-                    f"cannot compare property {name!r}: it is in {unit!r} in one cube and in {p.unit[row]!r} in "
-                    "another\n"
-                    "  the cubes come from different tools or conventions"
-                )
+            for column, (words, hint) in MUST_AGREE.items():
+                one, other = getattr(cubes[first].properties, column)[at], getattr(p, column)[row]
+                if one != other:
+                    raise SeverityError(f"cannot compare property {name!r}: {words.format(one, other)}\n  {hint}")
     origin = [forest.origin[i] for i in forest.depth_first().tolist()]
     columns = PropertyAxis.__dataclass_fields__
     axis = PropertyAxis(*([getattr(cubes[c].properties, f)[row] for c, row in origin] for f in columns))
@@ -126,28 +121,16 @@ def _united_call_paths(cubes: Sequence[Severities]) -> tuple[CallAxis, list[NDAr
     order = forest.depth_first()
     position = _position_of(order)
     parents = position[np.array(forest.parent, np.int64)[order]]
-    depth = np.zeros(order.size, np.int32)
-    for i, parent in enumerate(parents.tolist()):
-        depth[i] = depth[parent] + 1 if parent >= 0 else 0
-    end = np.arange(order.size) + reduce_upwards(np.ones(order.size, np.int64), parents, depth)
+    depth = depths(parents.tolist())
     origin = [forest.origin[i] for i in order.tolist()]
 
     def column(field: str) -> NDArray[Any]:
         values = [getattr(cubes[c].call_paths, field)[row] for c, row in origin]
         return np.array([*values, None], object)[:-1]
 
-    axis = CallAxis(
-        parents.astype(np.int32),
-        depth,
-        end,
-        column("name"),
-        column("role"),
-        column("paradigm"),
-        column("file"),
-        column("line").astype(np.int64),
-        column("call_site"),
-        column("end_line").astype(np.int64),
-    )
+    columns: dict[str, Any] = {field: column(field) for field in ("name", "role", "paradigm", "file", "call_site")}
+    columns |= {field: column(field).astype(np.int64) for field in ("line", "end_line")}
+    axis = CallAxis(parents.astype(np.int32), depth, ends(parents, depth), **columns)
     return axis, [position[n] for n in numbers]
 
 

@@ -51,6 +51,20 @@ def outline(
     return "\n".join([head, *shown, *more])
 
 
+def depths(parent: Iterable[int]) -> NDArray[np.int32]:
+    """Return the level of every node of a tree, 0 for roots; (n,) int32.
+
+    Parameters
+    ----------
+    parent : iterable of int
+        Position of the parent of every node, which comes before it; -1 for roots.
+    """
+    depth: list[int] = []
+    for above in parent:
+        depth.append(depth[above] + 1 if above >= 0 else 0)
+    return np.array(depth, np.int32)
+
+
 @dataclass(repr=False)
 class PropertyAxis:
     """Properties in depth-first order.
@@ -148,6 +162,34 @@ class PropertyAxis:
         columns = [c for c in cls.__dataclass_fields__ if c not in ("aggregation", "formula")]
         rows = list(map(attrgetter(*columns), properties))
         return cls(**{c: [row[i] for row in rows] for i, c in enumerate(columns)})
+
+    def take(self, rows: Iterable[int]) -> PropertyAxis:
+        """Return an axis of some of the properties.
+
+        Parameters
+        ----------
+        rows : iterable of int
+            Their positions.
+        """
+        return PropertyAxis(*([getattr(self, column)[i] for i in rows] for column in self.__dataclass_fields__))
+
+    def with_rows(self, rows: Sequence[Mapping[str, Any]]) -> PropertyAxis:
+        """Return an axis with more properties after these; they are roots that add up and are no waits.
+
+        Parameters
+        ----------
+        rows : sequence of mapping
+            What is known of each, by column.
+        """
+        usual = {"confidence": 1.0, "overlaps": False, "aggregation": "sum"} | dict.fromkeys(
+            ("is_wait", "is_heading", "is_estimate"), 0
+        )
+        return PropertyAxis(
+            *(
+                [*getattr(self, column), *(row.get(column, usual.get(column, "")) for row in rows)]
+                for column in self.__dataclass_fields__
+            )
+        )
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -470,17 +512,14 @@ class SystemAxis:
             return device_label(self.location_name[at]) if in_process and at >= 0 and self.kind[row] == STREAM else ""
 
         children: dict[int, list[int]] = {}
-        nested: dict[tuple[int, str], list[int]] = {}
+        nested: dict[int, dict[str, list[int]]] = {}
         for row, parent in enumerate(self.parent):
             if device := label(row):
-                nested.setdefault((parent, device), []).append(row)
+                nested.setdefault(parent, {}).setdefault(device, []).append(row)
             else:
                 children.setdefault(parent, []).append(row)
         if not nested:
             return self
-        by_process: dict[int, list[tuple[str, list[int]]]] = {}
-        for (process, device), rows in nested.items():
-            by_process.setdefault(process, []).append((device, rows))
         nodes: list[tuple[str, str, int, int]] = []
 
         def add(row: int, parent: int) -> int:
@@ -491,15 +530,15 @@ class SystemAxis:
         while stack:
             row, parent = stack.pop()
             own = add(row, parent)
-            leaves = [i for i in children.get(row, []) if self.location[i] >= 0]
-            for leaf in leaves:
+            below = children.get(row, [])
+            for leaf in (i for i in below if self.location[i] >= 0):
                 add(leaf, own)
-            for device, rows in by_process.get(row, []):
+            for device, rows in nested.get(row, {}).items():
                 nodes.append(("accelerator", device, own, -1))
                 at = len(nodes) - 1
                 for stream in rows:
                     add(stream, at)
-            stack += [(i, own) for i in reversed(children.get(row, [])) if self.location[i] < 0]
+            stack += [(i, own) for i in reversed(below) if self.location[i] < 0]
         kind, name, parent_of, location = _columns(nodes)
         return replace(self, kind=kind, name=name, parent=parent_of, location=location)
 
@@ -522,6 +561,12 @@ class SystemAxis:
         return np.array([t not in ("metric", "gpu") for t in self.location_type], bool)
 
     @property
+    def master(self) -> NDArray[np.int64]:
+        """The lowest-numbered CPU thread of the process of each location, as a location; (n_locations,) int64."""
+        order = np.lexsort((self.thread, ~self.is_thread, self.rank))
+        return np.asarray(order[np.searchsorted(self.rank[order], self.rank)], np.int64)
+
+    @property
     def has_threads(self) -> bool:
         """Whether any process has several CPU threads."""
         return any(self.location_type[i] not in ("metric", "gpu") for i in np.flatnonzero(self.thread > 0).tolist())
@@ -529,10 +574,7 @@ class SystemAxis:
     @property
     def depth(self) -> NDArray[np.int32]:
         """Level of every node, 0 for roots; (n,) int32."""
-        depth: list[int] = []
-        for above in self.parent:
-            depth.append(depth[above] + 1 if above >= 0 else 0)
-        return np.array(depth, np.int32)
+        return depths(self.parent)
 
     @property
     def held(self) -> list[list[int]]:

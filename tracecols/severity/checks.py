@@ -11,7 +11,7 @@ Every function returns a description of the first error, or an empty text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ from tracecols.store.checks import first_outside, wrong_values
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
 """The columns of a table by name."""
+
+Constraint = tuple[NDArray[Any], Callable[[int], str]]
+"""Where a constraint is violated (nonzero), and what to say of a violation at a row. A later constraint of a table is
+computed only if the earlier ones hold, since it uses the columns as indices."""
 
 KINDS_OF_PERIODS = ("phase", "bin")
 
@@ -68,18 +72,16 @@ def wrong_sizes(rows: Mapping[str, int], n_bytes: Mapping[str, int], memory: int
 
 def wrong_trees(tables: Mapping[str, Columns]) -> str:
     """Check properties, call paths, system, locations and topologies."""
-    checks = {
-        "properties": _wrong_properties,
-        "call_paths": _wrong_call_paths,
-        "system": _wrong_system,
-        "topologies": _wrong_topologies,
-    }
     for name in SEVERITY_TABLES:
         if name not in VALUES and (what := wrong_references(name, tables)):
             return what
-    for name, check in checks.items():
-        if what := check(tables):
-            return f"table {name}, {what}"
+    if what := _wrong_properties(tables["properties"]):
+        return f"table properties, {what}"
+    constraints = {"call_paths": _of_call_paths, "system": _of_system, "topologies": _of_topologies}
+    for name, of in constraints.items():
+        for wrong, say in of(tables):
+            if wrong.any():
+                return f"table {name}, {say(int(np.argmax(wrong != 0)))}"
     return ""
 
 
@@ -186,8 +188,7 @@ def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
 # -- trees -------------------------------------------------------------------------------------------------------------
 
 
-def _wrong_properties(tables: Mapping[str, Columns]) -> str:
-    table = tables["properties"]
+def _wrong_properties(table: Columns) -> str:
     seen: dict[str, int] = {}
     operands = {name for name, formula in zip(table["id"], table["formula"], strict=True) if not formula}
     # the property of the previous row, last, and those above it
@@ -234,8 +235,8 @@ def _wrong_formula(formula: str, together: str, known: Set[str]) -> str:
     return "" if unknown is None else f"no property with cells, or before, is called {unknown!r:.60}"
 
 
-def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
-    """Check that parents, depths and ends are those of a depth-first order. O(n).
+def _of_call_paths(tables: Mapping[str, Columns]) -> Iterator[Constraint]:
+    """Yield the constraints of a depth-first order on parents, depths and ends. O(n).
 
     By induction, a subtree is divided among the children of its head: the first begins after the head, each other one
     at the end of the one before.
@@ -243,100 +244,90 @@ def _wrong_call_paths(tables: Mapping[str, Columns]) -> str:
     parent, depth, end = (np.asarray(tables["call_paths"][c], np.int64) for c in ("parent", "depth", "end"))
     n = parent.size
     row = np.arange(n)
-    at = _first(parent >= row)
-    if at >= 0:
-        return f"column parent, row {at}: {parent[at]}, but parents come before children"
+    yield parent >= row, lambda at: f"column parent, row {at}: {parent[at]}, but parents come before children"
     # parent -1 of roots selects the last entry, which is appended for them
     due = np.append(depth, -1)[parent] + 1
-    at = _first(depth != due)
-    if at >= 0:
-        return f"column depth, row {at}: {depth[at]}, but that of the call path above is {due[at] - 1}"
+    yield (
+        depth != due,
+        lambda at: f"column depth, row {at}: {depth[at]}, but that of the call path above is {due[at] - 1}",
+    )
     bound = np.append(end, n)[parent]
-    at = _first((end <= row) | (end > bound))
-    if at >= 0:
-        return (
-            f"column end, row {at}: {end[at]}, expected more than {at}, and at most {bound[at]}, the end of the "
-            "call path above"
-        )
+    yield (
+        (end <= row) | (end > bound),
+        lambda at: (
+            f"column end, row {at}: {end[at]}, expected more than {at}, and at most {bound[at]}, the end of the call "
+            "path above"
+        ),
+    )
     above = np.append(parent, -1)
     has_child, has_next = end > row + 1, end < bound
     wrong = np.zeros(n, bool)
     wrong[:1] = parent[:1] >= 0
     wrong |= has_child & (above[np.minimum(row + 1, n)] != row)
     wrong |= has_next & (above[np.minimum(end, n)] != parent)
-    at = _first(wrong)
-    if at >= 0:
-        return (
+    yield (
+        wrong,
+        lambda at: (
             f"row {at}: what is below it is not in the rows {at + 1} to {end[at] - 1}, and call paths are in "
             "depth-first order"
-        )
-    return ""
+        ),
+    )
 
 
-def _wrong_system(tables: Mapping[str, Columns]) -> str:
+def _of_system(tables: Mapping[str, Columns]) -> Iterator[Constraint]:
     parent, location = (np.asarray(tables["system"][c], np.int64) for c in ("parent", "location"))
-    at = _first(parent >= np.arange(parent.size))
-    if at >= 0:
-        return f"column parent, row {at}: {parent[at]}, but parents come before children"
+    wrong = parent >= np.arange(parent.size)
+    yield wrong, lambda at: f"column parent, row {at}: {parent[at]}, but parents come before children"
     is_leaf = location >= 0
-    at = _first(is_leaf & ((parent < 0) | np.append(is_leaf, False)[parent]))
-    if at >= 0:
-        return f"row {at}: a location is below no process"
-    n_locations = len(tables["locations"]["rank"])
-    count = np.bincount(location[is_leaf], minlength=n_locations)
-    at = _first(count != 1)
-    return f"column location: location {at} is there {count[at]} times, expected once" if at >= 0 else ""
+    wrong = is_leaf & ((parent < 0) | np.append(is_leaf, False)[parent])
+    yield wrong, lambda at: f"row {at}: a location is below no process"
+    count = np.bincount(location[is_leaf], minlength=len(tables["locations"]["rank"]))
+    yield count != 1, lambda at: f"column location: location {at} is there {count[at]} times, expected once"
 
 
-def _wrong_topologies(tables: Mapping[str, Columns]) -> str:
-    """Check that dimensions and positions are in the order of topologies and locations, and coordinates in range."""
+def _of_topologies(tables: Mapping[str, Columns]) -> Iterator[Constraint]:
+    """Yield the constraints that dimensions and positions are in the order of topologies and locations, and coordinates
+    in range."""
     dimensions, positions = tables["topology_dimensions"], tables["topology_positions"]
     n = len(tables["topologies"]["name"])
-    of_dimension, of, location, coordinate, size = (
-        np.asarray(values, np.int64)
-        for values in (
-            dimensions["topology"],
-            positions["topology"],
-            positions["location"],
-            positions["coordinate"],
-            dimensions["size"],
-        )
-    )
-    for what, values in (("dimensions", of_dimension), ("positions", of)):
-        at = _first(values[1:] < values[:-1])
-        if at >= 0:
-            return (
+    of_dimension, size = (np.asarray(dimensions[c], np.int64) for c in ("topology", "size"))
+    of, location, coordinate = (np.asarray(positions[c], np.int64) for c in ("topology", "location", "coordinate"))
+
+    def in_order(what: str, values: NDArray[np.int64]) -> Constraint:
+        return (
+            values[1:] < values[:-1],
+            lambda at: (
                 f"the {what} of topology {values[at + 1]} follow those of topology {values[at]}, but they are in order"
-            )
+            ),
+        )
+
+    yield in_order("dimensions", of_dimension)
+    yield in_order("positions", of)
     n_dimensions = np.bincount(of_dimension, minlength=n)
     count = np.bincount(of, minlength=n)
-    at = _first(count % np.maximum(n_dimensions, 1) + (count > 0) * (n_dimensions == 0))
-    if at >= 0:
-        return (
-            f"topology {at} has {n_dimensions[at]} dimensions, and {count[at]} coordinates, not one for each "
-            "dimension of a location"
-        )
+    yield (
+        count % np.maximum(n_dimensions, 1) + (count > 0) * (n_dimensions == 0),
+        lambda at: (
+            f"topology {at} has {n_dimensions[at]} dimensions, and {count[at]} coordinates, not one for each dimension "
+            "of a location"
+        ),
+    )
     start = np.cumsum(count) - count
     place = np.arange(of.size) - start[of]
     dimension = place % np.maximum(n_dimensions, 1)[of]
     step = np.diff(location, prepend=-1)
-    follows = np.where(dimension > 0, step == 0, (step > 0) | (place == 0))
-    at = _first(~follows)
-    if at >= 0:
-        return (
-            f"row {at} of topology_positions: location {location[at]} follows {location[at - 1]}, but a topology "
-            "has each once, in order"
-        )
+    yield (
+        ~np.where(dimension > 0, step == 0, (step > 0) | (place == 0)),
+        lambda at: (
+            f"row {at} of topology_positions: location {location[at]} follows {location[at - 1]}, but a topology has "
+            "each once, in order"
+        ),
+    )
     extent = size[(np.cumsum(n_dimensions) - n_dimensions)[of] + dimension]
-    at = _first((extent > 0) & (coordinate >= extent))
-    if at >= 0:
-        return (
+    yield (
+        (extent > 0) & (coordinate >= extent),
+        lambda at: (
             f"row {at} of topology_positions: coordinate {coordinate[at]} is beyond the size {extent[at]} of its "
             "dimension"
-        )
-    return ""
-
-
-def _first(wrong: NDArray[Any]) -> int:
-    """Return the first row that is wrong; -1 if none is."""
-    return int(np.argmax(wrong != 0)) if wrong.any() else -1
+        ),
+    )

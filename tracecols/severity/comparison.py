@@ -337,36 +337,23 @@ class Comparison:
         import pandas as pd
 
         axis = self.united[0].properties
-        frames = []
+        roots = [axis.number[axis.root_of(i)] for i in axis.id]
+        # extremes have neither a mean nor a share
+        additive = np.where([axis.adds_up(i) for i in axis.id], 1.0, np.nan)
+        comparable = 1.0 if self.is_of_equal_parts else np.nan
+        frames: list[pd.DataFrame] = []
         for name, given, cube in zip(self.names, self.cubes, self.united, strict=True):
             processes, threads = self.size(given)
             total = np.array([cube.total(i) for i in axis.id])
-            roots = total[[axis.number[axis.root_of(i)] for i in axis.id]]
-            # extremes have neither a mean nor a share
-            additive = np.where([axis.adds_up(i) for i in axis.id], 1.0, np.nan)
+            columns = {"run": name, "processes": processes, "threads": threads}
+            columns |= {"property": axis.id, "title": axis.title, "unit": axis.unit, "total": total}
             with np.errstate(divide="ignore", invalid="ignore"):
-                frames.append(
-                    pd.DataFrame(
-                        {
-                            "run": name,
-                            "processes": processes,
-                            "threads": threads,
-                            "property": axis.id,
-                            "title": axis.title,
-                            "unit": axis.unit,
-                            "total": total,
-                            "mean": total / threads * additive,
-                            "share": total / roots * additive,
-                        }
-                    )
-                )
-        n_threads = frames[0].threads.to_numpy()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for i, frame in enumerate(frames):
-                speedup = frames[0]["mean"].to_numpy() / frame["mean"].to_numpy()
-                speedup = speedup if self.is_of_equal_parts else np.full(speedup.size, np.nan)
-                efficiency = speedup * n_threads / frame.threads.to_numpy()
-                frames[i] = frame.assign(speedup=speedup, efficiency=efficiency)
+                frame = pd.DataFrame(columns | {"mean": total / threads * additive})
+                first = (frames or [frame])[0]
+                speedup = first["mean"] / frame["mean"] * comparable
+                efficiency = speedup * first.threads / threads
+                share = total / total[roots] * additive
+                frames.append(frame.assign(share=share, speedup=speedup, efficiency=efficiency))
         return pd.concat(frames, ignore_index=True)
 
     def runtimes(self) -> list[float]:

@@ -24,7 +24,6 @@ from tracecols.severity import (
     subdomains,
     unfolded,
 )
-from tracecols.severity.axes import PropertyAxis
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
 
@@ -132,8 +131,7 @@ class SeverityCube(Severities):
         kept = [name for name in p.id if p.adds_up(name)]
         if len(kept) == len(p.id):
             return self
-        rows = [p.number[name] for name in kept]
-        axis = PropertyAxis(*([getattr(p, column)[row] for row in rows] for column in p.__dataclass_fields__))
+        axis = p.take([p.number[name] for name in kept])
         for i, above in enumerate(axis.parent):
             while above and not p.adds_up(above):
                 above = p.parent[p.number[above]]

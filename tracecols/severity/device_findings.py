@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -215,8 +214,6 @@ def start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float) 
         return
     if name == IDLE:
         cells = not_negative(cells)
+    title = f"{cube.properties.full_title[name]} at the start of devices"
     advice = "It happens once: measure a longer run, or ignore it."
-    for f in finding_of(
-        cube, name, f"{cube.properties.full_title[name]} at the start of devices", cells, seconds, advice, None
-    ):
-        yield replace(f, kind=START_OF_DEVICES)
+    yield from finding_of(cube, name, cells, seconds, title=title, advice=advice, kind=START_OF_DEVICES)

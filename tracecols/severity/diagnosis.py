@@ -17,10 +17,11 @@ import numpy as np
 from tracecols.distinct import distinct
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
-from tracecols.given.printable import printable
+from tracecols.given.printable import finite, printable
 from tracecols.given.providers import provider
 from tracecols.schema.properties import TIME
 from tracecols.severity import focus, wording
+from tracecols.severity.axes import STREAM
 from tracecols.severity.causes import NARROWED, causes_of, is_part, piece_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
@@ -35,7 +36,7 @@ from tracecols.severity.efficiencies import (
     times_of,
 )
 from tracecols.severity.finding import Finding
-from tracecols.severity.findings import findings, findings_with_cells
+from tracecols.severity.findings import findings_with_cells
 from tracecols.severity.lost_time import losses
 from tracecols.severity.narrowed import in_words
 from tracecols.severity.queries import Severities
@@ -111,16 +112,8 @@ class Diagnosis:
         found = dict(vars(self))
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
         found["efficiencies"] = [metric._asdict() for metric in self.efficiencies]
-        result: dict[str, Any] = _plain(found)
+        result: dict[str, Any] = finite(found)
         return result
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def name_of(cube: Severities) -> str:
@@ -190,20 +183,17 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
     # times removed by narrowing would count as lost
     table = () if times is None or {"properties", "locations"} & set(narrowed) else tuple(metrics(times))
     has_teams = bool(parallel_call_paths(cube).any())
-    recorded = (
-        (trace["last_time"] - trace["first_time"]) / cube.resolution
-        if trace
-        else float(cube.by_location(TIME).max(initial=0.0))
-    )
+    recorded = float(cube.by_location(TIME).max(initial=0.0))
+    if trace:
+        recorded = (trace["last_time"] - trace["first_time"]) / cube.resolution
     runtime = recorded if times is None else times.runtime
     between = (interval["end"] - interval["begin"]) / cube.resolution if interval and not narrowed else math.nan
     threads = distinct((s.rank[is_thread].astype(np.int64) << 32) + s.thread[is_thread]).size
     words = focus.in_words(looked_at.facts) or ("the whole run" if not narrowed else "what the cube is narrowed to")
     devices = dict(cube.facts.get("device_efficiencies") or {})
-    n_devices = len(devices.pop("devices", ())) or len(
-        {(s.parent[i]) for i, kind in enumerate(s.kind) if kind == "stream"}
-    )
-    found = findings(looked_at, seconds, runtime)
+    of_streams = {parent for parent, kind in zip(s.parent, s.kind, strict=True) if kind == STREAM}
+    n_devices = len(devices.pop("devices", ())) or len(of_streams)
+    found = [finding for finding, _ in findings_with_cells(looked_at, seconds, runtime)]
     return Diagnosis(
         name=name_of(cube),
         narrowed=in_words(cube.facts),

@@ -158,7 +158,7 @@ def metrics(times: RunTimes) -> Iterator[Metric]:
     yield from _run(times)
     if times.has_mpi and not times.has_devices:
         yield from _pure(times, MPI, "communication")
-        yield from _communication(times, MPI, "", "", "communication_efficiency", times.useful)
+        yield from _communication(times, MPI, "", "communication_efficiency", times.useful)
     if times.has_openmp or times.has_devices:
         yield from _multiplicative(times)
     elif not times.has_mpi:
@@ -179,7 +179,14 @@ def every_metric() -> dict[str, Metric]:
     return {m.metric: m for times in variants for m in metrics(times)}
 
 
-def _factor(model: str, name: str, parent: str, title: str, value: float, by: str = "") -> Metric:
+WORDS = {"mpi": "MPI", "openmp": "OpenMP", "amdahl": "Amdahl's"}
+"""Words of titles that differ from those in the ids of metrics."""
+
+
+def _factor(model: str, name: str, parent: str, value: float, by: str = "") -> Metric:
+    """Return a factor; its title is its id in words."""
+    first, *others = name.split("_")
+    title = " ".join([WORDS.get(first, first.capitalize()), *others])
     return Metric(model, name, parent, title, "share", value, by)
 
 
@@ -196,9 +203,7 @@ def _run(t: RunTimes) -> Iterator[Metric]:
             yield Metric(RUN, "ideal_runtime", "", "Runtime on an ideal network", "sec", t.ideal, t.ideal_by)
 
 
-def _communication(
-    t: RunTimes, model: str, prefix: str, words: str, parent: str, outside: NDArray[np.float64]
-) -> Iterator[Metric]:
+def _communication(t: RunTimes, model: str, prefix: str, parent: str, outside: NDArray[np.float64]) -> Iterator[Metric]:
     """Yield serialisation and transfer if the runtime on an ideal network is known; `outside` is the time of threads
     outside communication."""
     if math.isfinite(t.ideal):
@@ -206,44 +211,43 @@ def _communication(
         serialisation, transfer = ratio(on_ideal, t.ideal), ratio(t.ideal, t.runtime)
         if on_ideal != most:
             transfer = ratio(ratio(most, t.runtime), serialisation)
-        for name, value in (("serialisation", serialisation), ("transfer", transfer)):
-            title = f"{words}{name} efficiency"
-            yield _factor(model, f"{prefix}{name}_efficiency", parent, title[0].upper() + title[1:], value, t.ideal_by)
+        yield _factor(model, f"{prefix}serialisation_efficiency", parent, serialisation, t.ideal_by)
+        yield _factor(model, f"{prefix}transfer_efficiency", parent, transfer, t.ideal_by)
 
 
 def _pure(t: RunTimes, model: str, what: str) -> Iterator[Metric]:
     """Yield the parallel efficiency and its factors: load balance and the efficiency of `what` (communication, ...)."""
     useful, most = t.mean(t.useful), t.largest(t.useful)
     parent = "parallel_efficiency"
-    yield _factor(model, parent, "", "Parallel efficiency", ratio(useful, t.runtime))
-    yield _factor(model, "load_balance", parent, "Load balance", ratio(useful, most))
-    yield _factor(model, f"{what}_efficiency", parent, f"{what.capitalize()} efficiency", ratio(most, t.runtime))
+    yield _factor(model, parent, "", ratio(useful, t.runtime))
+    yield _factor(model, "load_balance", parent, ratio(useful, most))
+    yield _factor(model, f"{what}_efficiency", parent, ratio(most, t.runtime))
 
 
 def _multiplicative(t: RunTimes) -> Iterator[Metric]:
     """Yield the factors of MPI, of devices and of OpenMP, whose product is the parallel efficiency."""
     useful, outside, host = t.useful, t.outside, t.outside - t.device
     model, whole = MULTIPLICATIVE, "parallel_efficiency"
-    yield _factor(model, whole, "", "Parallel efficiency", ratio(t.mean(useful), t.runtime))
+    yield _factor(model, whole, "", ratio(t.mean(useful), t.runtime))
     if t.has_mpi:
         name = "mpi_parallel_efficiency"
-        yield _factor(model, name, whole, "MPI parallel efficiency", ratio(t.mean(outside), t.runtime))
-        yield _factor(model, "mpi_load_balance", name, "MPI load balance", ratio(t.mean(outside), t.largest(outside)))
+        yield _factor(model, name, whole, ratio(t.mean(outside), t.runtime))
+        yield _factor(model, "mpi_load_balance", name, ratio(t.mean(outside), t.largest(outside)))
         part = "mpi_communication_efficiency"
-        yield _factor(model, part, name, "MPI communication efficiency", ratio(t.largest(outside), t.runtime))
-        yield from _communication(t, model, "mpi_", "MPI ", part, outside)
+        yield _factor(model, part, name, ratio(t.largest(outside), t.runtime))
+        yield from _communication(t, model, "mpi_", part, outside)
     if t.has_devices:
         rest = host if t.has_openmp else useful
         value = ratio(t.mean(rest), t.mean(outside) if t.has_mpi else t.runtime)
-        yield _factor(model, "host_offload_efficiency", whole, "Host offload efficiency", value)
+        yield _factor(model, "host_offload_efficiency", whole, value)
     if t.has_openmp:
         name = "openmp_parallel_efficiency"
         before = t.runtime if not (t.has_mpi or t.has_devices) else t.mean(host)
-        yield _factor(model, name, whole, "OpenMP parallel efficiency", ratio(t.mean(useful), before))
+        yield _factor(model, name, whole, ratio(t.mean(useful), before))
         balance = ratio(ratio(t.mean(useful), t.largest(useful)), ratio(t.mean(host), t.largest(host)))
-        yield _factor(model, "openmp_load_balance", name, "OpenMP load balance", balance)
+        yield _factor(model, "openmp_load_balance", name, balance)
         most = ratio(t.largest(useful), t.largest(host))
-        yield _factor(model, "openmp_communication_efficiency", name, "OpenMP communication efficiency", most)
+        yield _factor(model, "openmp_communication_efficiency", name, most)
 
 
 def _additive(t: RunTimes) -> Iterator[Metric]:
@@ -259,24 +263,23 @@ def _additive(t: RunTimes) -> Iterator[Metric]:
     amdahl = 1 - ratio(serial - t.mean(shared), runtime)
     in_regions = 1 - ratio(openmp - (useful - t.mean(shared)), runtime)
     whole = "parallel_efficiency"
-    yield _factor(ADDITIVE, whole, "", "Parallel efficiency", process + thread - 1)
+    yield _factor(ADDITIVE, whole, "", process + thread - 1)
     if t.has_mpi:
         name = "process_efficiency"
-        yield _factor(ADDITIVE, name, whole, "Process efficiency", process)
+        yield _factor(ADDITIVE, name, whole, process)
         balance = 1 - ratio(most - openmp - serial, runtime)
-        yield _factor(ADDITIVE, "process_load_balance", name, "Process load balance", balance)
+        yield _factor(ADDITIVE, "process_load_balance", name, balance)
         part = "process_communication_efficiency"
-        yield _factor(ADDITIVE, part, name, "Process communication efficiency", ratio(most, runtime))
+        yield _factor(ADDITIVE, part, name, ratio(most, runtime))
         if math.isfinite(t.ideal):
             on_ideal = t.largest_on_ideal(of_process) if (t.present < 1).any() else most
             lost, by = 1 - ratio(t.ideal - on_ideal, runtime), t.ideal_by
-            title = "Process serialisation efficiency"
-            yield _factor(ADDITIVE, "process_serialisation_efficiency", part, title, lost, by)
+            yield _factor(ADDITIVE, "process_serialisation_efficiency", part, lost, by)
             transfer = ratio(t.ideal + most - on_ideal, runtime)
-            yield _factor(ADDITIVE, "process_transfer_efficiency", part, "Process transfer efficiency", transfer, by)
-    yield _factor(ADDITIVE, "thread_efficiency", whole, "Thread efficiency", thread)
-    yield _factor(ADDITIVE, "amdahl_efficiency", "thread_efficiency", "Amdahl's efficiency", amdahl)
-    yield _factor(ADDITIVE, "openmp_region_efficiency", "thread_efficiency", "OpenMP region efficiency", in_regions)
+            yield _factor(ADDITIVE, "process_transfer_efficiency", part, transfer, by)
+    yield _factor(ADDITIVE, "thread_efficiency", whole, thread)
+    yield _factor(ADDITIVE, "amdahl_efficiency", "thread_efficiency", amdahl)
+    yield _factor(ADDITIVE, "openmp_region_efficiency", "thread_efficiency", in_regions)
 
 
 def _computation(t: RunTimes) -> Iterator[Metric]:
@@ -450,8 +453,9 @@ def times_of(
 
     everywhere = np.ones(len(paths), bool)
     total = seconds(ids.TIME, everywhere)
-    rank, thread = s.rank[is_thread].astype(np.int64), s.thread[is_thread]
-    master = _masters(rank, thread)
+    rank = s.rank[is_thread].astype(np.int64)
+    # numbers among the threads
+    master = (np.cumsum(is_thread) - 1)[s.master[is_thread]]
     outside = (total - seconds(ids.TIME, is_mpi))[master]
     counted = _is_computed(cube, chosen)
     runtime = _runtime(cube, total, master) if within is None else _longest(total, master)
@@ -601,13 +605,6 @@ def _counted(cube: Severities, names: Sequence[str], mask: NDArray[np.bool_]) ->
     """Return the total of a counter on some call paths; nan if the cube has none of these names."""
     name = next((n for n in names if n in cube.cells and len(cube.cells[n])), None)
     return math.nan if name is None else float(cube.by_location(name, mask).sum())
-
-
-def _masters(rank: NDArray[np.int64], thread: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Find for every thread the index of the lowest-numbered thread of its process; (n,) int64."""
-    order = np.lexsort((thread, rank))
-    first = order[np.searchsorted(rank[order], rank)]
-    return np.asarray(first, np.int64)
 
 
 def parallel_call_paths(cube: Severities) -> NDArray[np.bool_]:

@@ -103,20 +103,13 @@ class Finding:
 
 
 def is_below(cube: Severities, name: str, top: str) -> bool:
+    """Return whether a property is `top`, or below it."""
     return top in (name, *cube.properties.above(name))
 
 
 def of_computation(cube: Severities) -> str:
     """Return the property whose time is not lost: computation."""
     return COMPUTATION if COMPUTATION in cube.properties.number else EXECUTION
-
-
-def master_of(cube: Severities) -> NDArray[np.int64]:
-    """Return for every location the lowest-numbered thread of its process, as a location; (n_locations,) int64."""
-    s = cube.system
-    order = np.lexsort((s.thread, ~s.is_thread, s.rank))
-    first = np.searchsorted(s.rank[order], s.rank)
-    return np.asarray(order[first], np.int64)
 
 
 def not_negative(cells: Cells) -> Cells:
@@ -233,37 +226,29 @@ def is_even(by_location: NDArray[np.floating[Any]], paying: NDArray[np.int64]) -
 
 
 def finding_of(
-    cube: Severities,
-    name: str,
-    title: str,
-    own: Cells,
-    seconds: float,
-    advice: str,
-    causes: Cells | None,
-    meanwhile: tuple[tuple[str, float], ...] = (),
-    shows: str = "",
+    cube: Severities, name: str, own: Cells, seconds: float, causes: Cells | None = None, **fields: Any
 ) -> Iterator[Finding]:
-    total = float(own.value.sum()) * cube.scale(name)
+    """Yield the finding about time of a property, unless it is less than `LEAST` of `seconds`. Its cause is where most
+    of the costs `causes` are; `fields` are the fields of `Finding` that do not follow from the cells."""
+    scale = cube.scale(name)
+    total = float(own.value.sum()) * scale
     if total <= 0 or (seconds and total < LEAST * seconds):
         return
-    scale = cube.scale(name)
     by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
     paying, paid_by = payers(cube, by_location, total)
     path, region, best = largest_places(cube, own, scale)
-    yield Finding(
-        property=name,
-        title=title,
-        seconds=total,
-        share=total / seconds if seconds else 0.0,
-        where=path,
-        region=region,
-        paid_by=paid_by,
-        n_paying=paying.size,
-        is_even=is_even(by_location, paying),
-        cause=cause_of(cube, causes),
-        meanwhile=meanwhile,
-        advice=advice,
-        call_path=best,
-        parts=((name, total),),
-        shows=shows,
-    )
+    found: dict[str, Any] = {
+        "property": name,
+        "seconds": total,
+        "share": total / seconds if seconds else 0.0,
+        "where": path,
+        "region": region,
+        "paid_by": paid_by,
+        "n_paying": paying.size,
+        "is_even": is_even(by_location, paying),
+        "cause": cause_of(cube, causes),
+        "meanwhile": (),
+        "call_path": best,
+        "parts": ((name, total),),
+    }
+    yield Finding(**(found | fields))

@@ -44,7 +44,6 @@ from tracecols.severity.finding import (
     is_even,
     largest_places,
     location_in_words,
-    master_of,
     of_computation,
     payers,
 )
@@ -65,12 +64,6 @@ UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
 gain: if not all causes were searched for, and if all were and none explains it."""
 
 
-def findings(cube: Severities, seconds: float, runtime: float) -> list[Finding]:
-    """Return the findings, causes and what no cause explains, ordered by what mending them would gain; the parameters
-    are those of `findings_with_cells`."""
-    return [finding for finding, _ in findings_with_cells(cube, seconds, runtime)]
-
-
 def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> list[tuple[Finding, Mapping[str, Cells]]]:
     """Return the findings, each with the time lost because of it, by property; empty for one without a known cause.
 
@@ -88,7 +81,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     # if the trace was replayed, its causes tell better what hosts do meanwhile
     found = list(busy_devices(cube))
     found += list(idle_devices(cube)) if all(cause.facts["kind"] == STRAGGLER for cause in explained) else []
-    starts = StartUp.of(cube, master_of(cube))
+    starts = StartUp.of(cube, cube.system.master)
     for name, whole in parts.items():
         at_start, own = starts.divide(whole)
         found += start_of_devices(cube, name, at_start, seconds)
@@ -100,12 +93,13 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
             advice = advice_of(cube, name)
             if rest and name == COLLECTIVE:
                 # the property's advice on waiting applies to the properties below it
-                advice = wording.ADVICE["collectives"]
+                advice = wording.FEWER_COLLECTIVES
             elif name == POINT_TO_POINT and not n_messages:
                 advice = wording.without_messages(cube.call_paths.name[own.call_path[own.value.argmax()]])
             shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, MPI_TIME) else ""
             title = cube.properties.full_title[name] + rest
-            found += finding_of(cube, name, title, own, seconds, advice, costs_of(cube, name), shows=shows)
+            more = {"title": title, "advice": advice, "shows": shows}
+            found += finding_of(cube, name, own, seconds, costs_of(cube, name), **more)
     n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
     is_searched = runtime_of(cube) > 0
     part = (UNEXPLAINED if is_searched else UNKNOWN) / n_locations

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.schema.properties import TIME, VISITS
-from tracecols.severity.cells import Cells, Made
+from tracecols.severity.cells import Made
 from tracecols.severity.periods import PeriodCells
-from tracecols.severity.queries import Severities
+from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.tasks import TAKEN_OFF, SomeCells, roots_of_tasks, second_appearance
-
-Cube = TypeVar("Cube", bound=Severities)
 
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
@@ -159,7 +157,7 @@ def focused(cube: Cube) -> Cube:
         return cube
     parts = ["MPI_Init to MPI_Finalize"] * bool(start_and_end(cube).any())
     parts += ["without device contexts" if parts else "the run without device contexts"] * bool(creates.any())
-    creating = in_time.by_location(TIME, creates)[masters(cube)]
+    creating = in_time.by_location(TIME, creates)[cube.system.master[cube.system.is_thread]]
     result.facts["focus"] = {
         "share": inside / whole,
         "seconds": whole - inside,
@@ -169,32 +167,18 @@ def focused(cube: Cube) -> Cube:
     return result
 
 
-def masters(cube: Severities) -> NDArray[np.int64]:
-    """Return the first CPU thread of every process; (n_processes,) int64."""
-    s = cube.system
-    cpus = np.flatnonzero(s.is_thread)
-    cpus = cpus[np.lexsort((s.thread[cpus], s.rank[cpus]))]
-    return cpus[np.flatnonzero(np.diff(s.rank[cpus], prepend=np.iinfo(np.int32).min))]
-
-
 def without_start_and_end(cube: Cube) -> Cube:
     """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
     outside = cube.outside or {}
-    cells = Made(cube.cells, partial(_cells_inside, cube.cells, outside))
-    by_period = Made(cube.period_cells, partial(_period_cells_inside, cube.period_cells, outside))
+    cells = Made(cube.cells, partial(_inside, cube.cells, outside))
+    by_period = Made(cube.period_cells, partial(_inside, cube.period_cells, outside))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
-def _cells_inside(cells: Mapping[str, Cells], outside: Mapping[str, PeriodCells], name: str) -> Cells:
+def _inside(cells: Mapping[str, SomeCells], outside: Mapping[str, PeriodCells], name: str) -> SomeCells:
     """Return the cells of a property less what lies outside of the focus."""
-    return cells[name] - outside[name].summed()
-
-
-def _period_cells_inside(
-    cells: Mapping[str, PeriodCells], outside: Mapping[str, PeriodCells], name: str
-) -> PeriodCells:
-    """Return the cells by period of a property less what lies outside of the focus."""
-    return cells[name] - outside[name]
+    found, apart = cells[name], outside[name]
+    return found - apart if isinstance(found, PeriodCells) else found - apart.summed()
 
 
 def words_of(facts: Mapping[str, Any]) -> str:

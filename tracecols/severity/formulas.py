@@ -48,11 +48,7 @@ class Formula(NamedTuple):
 
     def names(self) -> Iterator[str]:
         """Yield the metrics that it is computed from, from left to right."""
-        if self.operation == "metric":
-            yield self.of
-        elif self.operation != "number":
-            for operand in self.of:
-                yield from operand.names()
+        return (part.of for part in self.postfix() if part.operation == "metric")
 
     def postfix(self) -> Iterator[Formula]:
         """Yield its parts, each after its operands."""
@@ -61,22 +57,22 @@ class Formula(NamedTuple):
                 yield from operand.postfix()
         yield self
 
+    def replaced(self, of: Callable[[str], Formula]) -> Formula:
+        """Return the formula with each metric replaced by a formula."""
+        if self.operation == "metric":
+            return of(self.of)
+        if self.operation == "number":
+            return self
+        return Formula(self.operation, tuple(operand.replaced(of) for operand in self.of))
+
     def expanded(self, formula_of: Callable[[str], Formula | None]) -> Formula:
         """Return the formula with metrics replaced by their own formulas, if they have one."""
-        if self.operation == "metric":
-            inner = formula_of(self.of)
-            return self if inner is None else inner.expanded(formula_of)
-        if self.operation == "number":
-            return self
-        return Formula(self.operation, tuple(operand.expanded(formula_of) for operand in self.of))
 
-    def renamed(self, name_of: Callable[[str], str]) -> Formula:
-        """Return the formula with other names of metrics."""
-        if self.operation == "metric":
-            return Formula("metric", name_of(self.of))
-        if self.operation == "number":
-            return self
-        return Formula(self.operation, tuple(operand.renamed(name_of) for operand in self.of))
+        def of(name: str) -> Formula:
+            inner = formula_of(name)
+            return Formula("metric", name) if inner is None else inner.replaced(of)
+
+        return self.replaced(of)
 
     def text(self, metric: Callable[[str], str] | None = None) -> str:
         """Return the formula as text; `metric` writes the metrics, by default by their names."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tracecols.given.arguments import is_whole_number, show
 from tracecols.given.subdomains import Given
 from tracecols.severity.axes import CallAxis, SystemAxis
 from tracecols.severity.periods import PeriodCells
-from tracecols.severity.queries import Severities
+from tracecols.severity.queries import Severities, leaves_of, values_of
 from tracecols.severity.reduction import reduce_at
 from tracecols.severity.subdomains import subdomains_of
 
@@ -86,20 +87,19 @@ def frame(
 
 def _cells_by_period(cube: Severities, name: str) -> PeriodCells:
     """Return the cells of a property by period. A property that is computed has one for each call path, location and
-    period that have any of the properties in its formula."""
+    period that have any of the properties it is computed from."""
     import pandas as pd
 
     if not cube.properties.is_computed(name):
         return cube.period_cells[name]
     index, of = pd.MultiIndex.from_arrays([np.zeros(0, np.int32)] * 3), dict[str, pd.Series]()
-    for operand in sorted(cube.operands(name)):
-        c = _cells_by_period(cube, operand)
+    for leaf in leaves_of(cube, name):
+        c = cube.period_cells[leaf]
         keys = pd.MultiIndex.from_arrays([c.call_path, c.location, c.period])
-        index, of[operand] = index.union(keys), pd.Series(c.value * cube.scale(operand), keys)
-    values = cube.computed(name, lambda operand: of[operand].reindex(index, fill_value=0).to_numpy())
+        index, of[leaf] = index.union(keys), pd.Series(c.value * cube.scale(leaf), keys)
     call_path, location, period = (index.get_level_values(i).to_numpy(np.int32) for i in range(3))
-    values = np.broadcast_to(values, period.shape) / cube.scale(name)
-    return PeriodCells(call_path, location, period, values).where(values != 0)
+    found = values_of(cube, name, lambda leaf: of[leaf].reindex(index, fill_value=0).to_numpy(), period.shape)
+    return PeriodCells(call_path, location, period, found / cube.scale(name)).where(found != 0)
 
 
 def over_time(
@@ -132,34 +132,28 @@ def over_time(
     """
     import pandas as pd
 
-    axis, name = cube.divided(), cube.find_property(name)
-    if cube.properties.is_computed(name):
-        of = over_time(cube, cube.properties.id[0], call_path, by, outside=outside)
-        values = cube.computed(name, lambda operand: over_time(cube, operand, call_path, by, outside=outside))
-        return pd.DataFrame(np.broadcast_to(values, of.shape), of.index, [name] if by == "total" else of.columns)
+    axis, name, s = cube.divided(), cube.find_property(name), cube.system
     if by not in ("location", "rank", "total"):
         raise SeverityError(f"severities cannot be divided by {show(by)}\n  by is location, rank or total")
-    cells = cube.period_cells[name]
-    if call_path is not None:
-        cells = cells.where(cube.find_call_paths(call_path)[cells.call_path])
-    if not outside:
-        cells = cells.where(cells.period >= 0)
-    s = cube.system
-    columns: pd.Index
-    column: NDArray[Any]
+    columns, column = pd.Index([name]), np.zeros(s.n_locations, np.int64)
     if by == "location":
-        columns, column = pd.MultiIndex.from_arrays([s.rank, s.thread], names=["rank", "thread"]), cells.location
+        columns = pd.MultiIndex.from_arrays([s.rank, s.thread], names=["rank", "thread"])
+        column = np.arange(s.n_locations)
     elif by == "rank":
-        ranks, at = np.unique(s.rank, return_inverse=True)
-        columns, column = pd.Index(ranks, name="rank"), at[cells.location]
-    else:
-        columns, column = pd.Index([name]), np.zeros(len(cells), np.int64)
+        ranks, column = np.unique(s.rank, return_inverse=True)
+        columns = pd.Index(ranks, name="rank")
+    chosen = np.ones(len(cube.call_paths), bool) if call_path is None else cube.find_call_paths(call_path)
     first = -1 if outside else 0
     n = len(axis) - first
-    index = (cells.period.astype(np.int64) - first) * len(columns) + column
-    values = cube.in_units(name, reduce_at(index, cells.value, n * len(columns), cube.properties.reduction(name)))
-    rows = pd.RangeIndex(first, len(axis), name=axis.kind)
-    return pd.DataFrame(values.reshape(n, len(columns)), index=rows, columns=columns)
+
+    def values(of: str) -> NDArray[np.float64]:
+        cells = cube.period_cells[of]
+        cells = cells.where(chosen[cells.call_path] & (cells.period >= first))
+        index = (cells.period.astype(np.int64) - first) * len(columns) + column[cells.location]
+        return cube.in_units(of, reduce_at(index, cells.value, n * len(columns), cube.properties.reduction(of)))
+
+    found = values_of(cube, name, values, (n * len(columns),)).reshape(n, len(columns))
+    return pd.DataFrame(found, index=pd.RangeIndex(first, len(axis), name=axis.kind), columns=columns)
 
 
 def periods_frame(cube: Severities) -> pd.DataFrame:
@@ -240,18 +234,15 @@ def to_hatchet(cube: Severities, rank: int | None = None, thread: int | None = N
         One per root: frame (name, type, file, line), metrics (for every property that has values or is computed, its id
         and `id (inc)`, without and with what is called) and children.
     """
-    at = _locations_at(cube.system, rank, thread)
+    at, n = _locations_at(cube.system, rank, thread), len(cube.call_paths)
 
-    def by_call_path(name: str, aggregation: str) -> NDArray[np.float64]:
-        n = len(cube.call_paths)
-        if cube.properties.is_computed(name):
-            return np.broadcast_to(cube.computed(name, lambda operand: by_call_path(operand, aggregation)), n)
+    def by_call_path(aggregation: str, name: str) -> NDArray[np.float64]:
         cells = cube.cells_of(name, aggregation)
         kept = cells.where(at[cells.location])
         return cube.in_units(name, reduce_at(kept.call_path, kept.value, n, cube.properties.reduction(name)))
 
     columns = {
-        label: by_call_path(name, aggregation).tolist()
+        label: values_of(cube, name, partial(by_call_path, aggregation), (n,)).tolist()
         for name in cube.properties.id
         if len(cube.cells[name]) or cube.properties.is_computed(name)
         for label, aggregation in ((name, "iee"), (f"{name} (inc)", "iie"))

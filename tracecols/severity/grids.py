@@ -12,7 +12,7 @@ from tracecols.enhance.definitions.topologies import Topology, given_topology
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import is_whole_number, show
 from tracecols.severity.axes import SystemAxis
-from tracecols.severity.queries import Cube, Severities
+from tracecols.severity.queries import Cube, Severities, check_aggregation, values_of
 from tracecols.severity.reduction import reduce_at
 
 
@@ -79,22 +79,24 @@ def on_topology(
     if np.prod(shape, dtype=np.float64) > 1e8:
         raise SeverityError(f"{t!r} has too many positions for an array\n  lay it out from its coordinates")
     name = cube.find_property(name)
-    if cube.properties.is_computed(name):
-        return cube.computed(name, lambda operand: on_topology(cube, t, operand, call_path, aggregation))
-    how = cube.properties.reduction(name)
-    cells = cube.cells_of(name, aggregation)
-    if call_path is not None:
-        cells = cells.on(cube.find_call_paths(call_path))
+    check_aggregation(aggregation)
+    on = None if call_path is None else cube.find_call_paths(call_path)
     result = np.full(shape, np.nan)
     if not t.location.size:
         return result
-    counts_at = stand_ins(cube.system, t.location) if aggregation[2] == "i" else np.arange(cube.system.n_locations)
-    at = counts_at[cells.location]
-    of_location = reduce_at(at[at >= 0], cells.value[at >= 0], cube.system.n_locations, how)
+    n = cube.system.n_locations
+    counts_at = stand_ins(cube.system, t.location) if aggregation[2] == "i" else np.arange(n)
     # only the occupied positions: a grid may have 10^8
     positions, index = np.unique(np.ravel_multi_index(tuple(t.coordinates.T), shape), return_inverse=True)
-    values = reduce_at(index, of_location[t.location], positions.size, how)
-    result.reshape(-1)[positions] = cube.in_units(name, values)
+
+    def at_positions(of: str) -> NDArray[np.float64]:
+        how, cells = cube.properties.reduction(of), cube.cells_of(of, aggregation)
+        cells = cells if on is None else cells.on(on)
+        at = counts_at[cells.location]
+        of_location = reduce_at(at[at >= 0], cells.value[at >= 0], n, how)
+        return cube.in_units(of, reduce_at(index, of_location[t.location], positions.size, how))
+
+    result.reshape(-1)[positions] = values_of(cube, name, at_positions, (positions.size,))
     return result
 
 

@@ -10,16 +10,7 @@ from numpy.typing import NDArray
 from tracecols.schema.properties import EXECUTION, IDLE
 from tracecols.severity.causes import is_part
 from tracecols.severity.cells import Cells
-from tracecols.severity.finding import (
-    Finding,
-    advice_of,
-    costs_of,
-    finding_of,
-    is_below,
-    master_of,
-    not_negative,
-    of_computation,
-)
+from tracecols.severity.finding import Finding, advice_of, costs_of, finding_of, is_below, not_negative, of_computation
 from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import roots_of_tasks, second_appearance, with_tasks_once
 
@@ -49,7 +40,7 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
     `idle` is the exclusive severity of `omp_idle_threads`: on the call paths of masters, at the threads that idle. If
     the master has no exclusive time on a call path, all shares are 0.
     """
-    key = (idle.call_path.astype(np.int64) << 32) | master_of(cube)[idle.location]
+    key = (idle.call_path.astype(np.int64) << 32) | cube.system.master[idle.location]
     axis = cube.properties
     computes = of_computation(cube)
     tasks = second_appearance(roots_of_tasks(cube), cube.cells.get(EXECUTION, Cells.empty())).at(key)
@@ -93,17 +84,10 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
         # in MPI, those that make the masters wait; otherwise the masters are the cause themselves
         causes = costs_of(cube, IDLE) if kind == "mpi" else None
         if (causes is None or not len(causes)) and not (kind == "mpi" and is_part(cube)):
-            causes = Cells.sum(own.call_path, master_of(cube)[own.location], own.value)
-        yield from finding_of(
-            cube,
-            IDLE,
-            title,
-            own,
-            seconds,
-            advice or advice_of(cube, IDLE),
-            causes,
-            tuple(parts) if kind != "serial" else (),
-        )
+            causes = Cells.sum(own.call_path, cube.system.master[own.location], own.value)
+        meanwhile = tuple(parts) if kind != "serial" else ()
+        advice = advice or advice_of(cube, IDLE)
+        yield from finding_of(cube, IDLE, own, seconds, causes, title=title, advice=advice, meanwhile=meanwhile)
 
 
 def _kind(cube: Severities, name: str) -> str:

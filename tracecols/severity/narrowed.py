@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tracecols.given.quantities import counted
@@ -52,6 +52,25 @@ def _parameters(found: Mapping[str, Any]) -> list[str]:
     ]
 
 
+ENTRIES: dict[str, tuple[Callable[[Any], str], Callable[[Any], str]]] = {
+    "properties": (lambda ids: ", ".join(ids) or "no property", lambda ids: "+".join(ids) or "nothing"),
+    "within": ("within {}".format, "within-{}".format),
+    "start": ("from {:.9g} s".format, "from-{:.9g}".format),
+    "stop": ("to {:.9g} s".format, "to-{:.9g}".format),
+    "locations": (
+        lambda chosen: f"locations {_locations(chosen) or 'none'}",
+        lambda chosen: f"locations-{_locations(chosen)}",
+    ),
+    "phases": ("by phase {}".format, "by-{}".format),
+    "bins": (lambda n: f"by {counted(n, 'bin')} of time", "bins-{}".format),
+    "bin_width": ("by bins of {:.9g} s".format, "bins-of-{:.9g}-s".format),
+}
+"""What a cube may be narrowed to, besides parameters: how it is described, and how it is written in a file name."""
+
+DIVISIONS = ("phases", "bins", "bin_width")
+"""Entries that divide severities, and leave none out."""
+
+
 def in_words(facts: Mapping[str, Any]) -> str:
     """Describe what a cube was narrowed to: properties, region, time, locations, phases or bins, and given parameters;
     empty if nothing.
@@ -62,24 +81,10 @@ def in_words(facts: Mapping[str, Any]) -> str:
     'narrowed: mpi, within foo, from 0.3 s'
     """
     found = _read(facts)
-    parts = []
-    if "properties" in found:
-        parts.append(", ".join(found["properties"]) or "no property")
-    if "within" in found:
-        parts.append(f"within {found['within']}")
-    if "start" in found:
-        parts.append(f"from {found['start']:.9g} s")
-    if "stop" in found:
-        parts.append(f"to {found['stop']:.9g} s")
-    if "locations" in found:
-        parts.append(f"locations {_locations(found['locations']) or 'none'}")
+    said = {key: words(found[key]) for key, (words, _) in ENTRIES.items() if key in found}
+    parts = [text for key, text in said.items() if key not in DIVISIONS]
     words = [f"narrowed: {', '.join(parts)}"] if parts else []
-    if "phases" in found:
-        words.append(f"by phase {found['phases']}")
-    if "bins" in found:
-        words.append(f"by {counted(found['bins'], 'bin')} of time")
-    if "bin_width" in found:
-        words.append(f"by bins of {found['bin_width']:.9g} s")
+    words += [text for key, text in said.items() if key in DIVISIONS]
     return ", ".join(words + [f"with {p}" for p in _parameters(found)])
 
 
@@ -91,20 +96,10 @@ def in_a_name(conventions: str, facts: Mapping[str, Any]) -> str:
     name is cut and ends with a checksum of the whole.
     """
     found = _read(facts)
-    parts = [conventions] if conventions != DEFAULT else []
-    if "properties" in found:
-        parts.append("+".join(found["properties"]) or "nothing")
-    if "within" in found:
-        parts.append(f"within-{found['within']}")
-    if "start" in found or "stop" in found:
-        times = [f"{word}-{found[key]:.9g}" for word, key in (("from", "start"), ("to", "stop")) if key in found]
-        parts.append("-".join(times))
-    if "locations" in found:
-        parts.append(f"locations-{_locations(found['locations'])}")
-    parts += [f"{word}-{found[key]}" for word, key in (("by", "phases"), ("bins", "bins")) if key in found]
-    if "bin_width" in found:
-        parts.append(f"bins-of-{found['bin_width']:.9g}-s")
-    parts += _parameters(found)
+    said = {key: in_name(found[key]) for key, (_, in_name) in ENTRIES.items() if key in found}
+    if "start" in said and "stop" in said:
+        said["start"] += f"-{said.pop('stop')}"
+    parts = [*([conventions] if conventions != DEFAULT else []), *said.values(), *_parameters(found)]
     text = ".".join(re.sub(r"[^A-Za-z0-9_.+,=-]+", "-", part).strip("-.") for part in parts)
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 9]}-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"

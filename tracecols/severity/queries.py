@@ -38,6 +38,24 @@ def check_aggregation(aggregation: object) -> None:
         )
 
 
+def values_of(cube: Severities, name: str, of: Callable[[str], Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return what `of` returns for a property, an array of this shape in reported units; for a property that is
+    computed, its formula evaluated on what `of` returns for the properties in it."""
+    if not cube.properties.is_computed(name):
+        found: NDArray[np.float64] = of(name)
+        return found
+    values = cube.computed(name, lambda operand: values_of(cube, operand, of, shape))
+    return np.broadcast_to(values, shape).copy()
+
+
+def leaves_of(cube: Severities, name: str) -> list[str]:
+    """Return the ids of the properties with cells that a property is computed from, directly or by way of others,
+    sorted; a property with cells itself."""
+    if not cube.properties.is_computed(name):
+        return [name]
+    return sorted({leaf for operand in cube.operands(name) for leaf in leaves_of(cube, operand)})
+
+
 class Severities:
     """Severities of properties per call path and location. `SeverityCube` describes the attributes, and adds tables,
     files and displays."""
@@ -72,7 +90,7 @@ class Severities:
         **columns
             New attributes by name.
         """
-        names = (
+        kept = (
             "properties",
             "call_paths",
             "system",
@@ -81,9 +99,10 @@ class Severities:
             "topologies",
             "periods",
             "period_cells",
-            *(() if "cells" in columns else ("outside",)),
+            "outside",
         )
-        return type(self)(**({name: getattr(self, name) for name in names} | columns))
+        same = {name: getattr(self, name) for name in kept if name != "outside" or "cells" not in columns}
+        return type(self)(**(same | columns))
 
     @property
     def resolution(self) -> int:
@@ -264,11 +283,12 @@ class Severities:
         return parse(self.properties.formula[self.properties.number[name]])
 
     def _computed_cells(self, name: str, aggregation: str) -> Cells:
-        """Compute a property for each call path and location that have any of the properties in its formula."""
-        of = {operand: self.cells_of(operand, aggregation) for operand in self.operands(name)}
+        """Compute a property for each call path and location that have any of the properties it is computed from,
+        directly or by way of others."""
+        of = {leaf: self.cells_of(leaf, aggregation) for leaf in leaves_of(self, name)}
         keys = distinct(np.concatenate([np.zeros(0, np.int64), *(cells.key for cells in of.values())]))
-        values = self.computed(name, lambda operand: of[operand].at(keys) * self.scale(operand))
-        return Cells(keys, np.broadcast_to(values, keys.shape) / self.scale(name)).where(values != 0)
+        values = values_of(self, name, lambda leaf: of[leaf].at(keys) * self.scale(leaf), keys.shape)
+        return Cells(keys, values / self.scale(name)).where(values != 0)
 
     def with_metrics(self, *definitions: str) -> Self:
         """Return this cube with properties that are computed from others, after aggregation: for a call path from its
@@ -301,28 +321,20 @@ class Severities:
         p = self.properties
         if name in p.number:
             raise SeverityError(f"{show(name)} is a property of this cube already\n  choose another name")
-        formula = formula.renamed(self.find_property)
+        formula = formula.replaced(lambda operand: Formula("metric", self.find_property(operand)))
         text = formula.text()
-        columns = {column: list(getattr(p, column)) for column in p.__dataclass_fields__}
         row = {
             "id": name,
             "title": name,
             "unit": formula.unit(lambda operand: p.unit[p.number[operand]]),
             "summary": f"Computed: {text}.",
-            "confidence": 1.0,
-            "overlaps": False,
             "aggregation": "computed",
-            "is_wait": 0,
-            "is_heading": 0,
-            "is_estimate": 0,
             "formula": text,
         }
-        for column, values in columns.items():
-            values.append(row.get(column, ""))
         none = np.zeros(0, np.int32)
         nothing = {name: PeriodCells(none, none, none, np.zeros(0, np.int64))}
         return self.replaced(
-            properties=PropertyAxis(**columns),
+            properties=p.with_rows([row]),
             cells={**self.cells, name: Cells.empty()},
             period_cells={**self.period_cells, **nothing} if self.period_cells else {},
             outside=None if self.outside is None else self.outside | nothing,
@@ -334,16 +346,16 @@ class Severities:
         kept = [i for i, formula in enumerate(p.formula) if not formula]
         if len(kept) == len(p.id):
             return self
-        columns = {column: [getattr(p, column)[i] for i in kept] for column in p.__dataclass_fields__}
-        return self.replaced(properties=PropertyAxis(**columns))
+        return self.replaced(properties=p.take(kept))
 
     def total(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> float:
         """Return the sum over all call paths and locations, in seconds, occurrences or bytes; for a minimum or maximum,
         that of all."""
-        name = self.find_property(name)
-        if self.properties.is_computed(name):
-            return float(self.computed(name, lambda operand: self.total(operand, call_paths)))
-        return float(self.cells_on(name, call_paths).total(self.properties.reduction(name)) * self.scale(name))
+
+        def total(of: str) -> Any:
+            return self.cells_on(of, call_paths).total(self.properties.reduction(of)) * self.scale(of)
+
+        return float(values_of(self, self.find_property(name), total, ()))
 
     def own_total(self, name: str) -> float:
         """Return the total of a property without those below it."""
@@ -364,27 +376,28 @@ class Severities:
     def by_call_path(self, name: str, aggregation: str = "iee") -> NDArray[np.float64]:
         """Return the sum over locations per call path; (n_call_paths,) float64."""
         check_aggregation(aggregation)
-        name, axis = self.find_property(name), self.call_paths
-        if self.properties.is_computed(name):
-            values = self.computed(name, lambda operand: self.by_call_path(operand, aggregation))
-            return np.broadcast_to(values, len(axis)).copy()
-        how = self.properties.reduction(name)
-        # along call paths locations need not be distinguished
-        cells = self.cells_of(name, f"{aggregation[0]}e{aggregation[2]}")
-        values = reduce_at(cells.call_path, cells.value, len(axis), how)
-        if aggregation[1] == "i" and not self.properties.includes_calls(name):
-            values = reduce_upwards(values, axis.parent, axis.depth, how)
-        return self.in_units(name, values)
+        axis = self.call_paths
+
+        def by_call_path(of: str) -> NDArray[np.float64]:
+            how = self.properties.reduction(of)
+            # along call paths locations need not be distinguished
+            cells = self.cells_of(of, f"{aggregation[0]}e{aggregation[2]}")
+            values = reduce_at(cells.call_path, cells.value, len(axis), how)
+            if aggregation[1] == "i" and not self.properties.includes_calls(of):
+                values = reduce_upwards(values, axis.parent, axis.depth, how)
+            return self.in_units(of, values)
+
+        return values_of(self, self.find_property(name), by_call_path, (len(axis),))
 
     def by_location(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
         """Return the sum over call paths, or over some given as a mask, per location; (n_locations,) float64.
 
         `locations_of` returns them with ranks, threads and names."""
-        name = self.find_property(name)
-        if self.properties.is_computed(name):
-            values = self.computed(name, lambda operand: self.by_location(operand, call_paths))
-            return np.broadcast_to(values, self.system.n_locations).copy()
-        return self.in_units(name, self._at_locations(name, call_paths))
+
+        def by_location(of: str) -> NDArray[np.float64]:
+            return self.in_units(of, self._at_locations(of, call_paths))
+
+        return values_of(self, self.find_property(name), by_location, (self.system.n_locations,))
 
     def locations_of(self, name: str, call_paths: NDArray[np.bool_] | None = None) -> pd.DataFrame:
         """Return `by_location` as a table, with the rank, thread and name of each location.
@@ -410,14 +423,14 @@ class Severities:
     ) -> NDArray[np.float64]:
         """Return values per node of the system tree, inclusive or exclusive; (n_system,) float64."""
         check_aggregation(aggregation)
-        name = self.find_property(name)
-        if self.properties.is_computed(name):
-            computed = self.computed(name, lambda operand: self.by_system(operand, call_paths, aggregation))
-            return np.broadcast_to(computed, len(self.system.parent)).copy()
-        how, s = self.properties.reduction(name), self.system
-        of_location, location = self._at_locations(name, call_paths), np.array(s.location, np.int64)
+        s, location = self.system, np.array(self.system.location, np.int64)
         nodes = np.flatnonzero(location >= 0)
-        values = reduce_at(nodes, of_location[location[nodes]], location.size, how)
-        if aggregation[2] == "i":
-            values = reduce_upwards(values, np.array(s.parent, np.int64), s.depth, how)
-        return self.in_units(name, values)
+
+        def by_system(of: str) -> NDArray[np.float64]:
+            how, of_location = self.properties.reduction(of), self._at_locations(of, call_paths)
+            values = reduce_at(nodes, of_location[location[nodes]], location.size, how)
+            if aggregation[2] == "i":
+                values = reduce_upwards(values, np.array(s.parent, np.int64), s.depth, how)
+            return self.in_units(of, values)
+
+        return values_of(self, self.find_property(name), by_system, (location.size,))

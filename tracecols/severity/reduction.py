@@ -80,6 +80,12 @@ def reduce_upwards(own: NDArray[Any], parent: NDArray[Any], depth: NDArray[Any],
     return without_residue(result, upwards(np.abs(own)))
 
 
+def ends(parent: NDArray[Any], depth: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the end of the subtree of every node of a tree in depth-first order; (n,) int64."""
+    sizes = reduce_upwards(np.ones(parent.size, np.int64), parent, depth)
+    return np.asarray(np.arange(parent.size) + sizes, np.int64)
+
+
 def filled(values: NDArray[Any], how: str) -> NDArray[Any]:
     """Put zeros where `reduce_at` had no value to reduce."""
     return values if how == "sum" else np.where(np.isinf(values), 0, values)

@@ -162,14 +162,8 @@ def read(path: str | Path) -> dict[str, Any]:
         }
     if "outside_cells" not in absent:
         divided["outside"] = _period_cells_of("outside_cells", tables, ids, is_float, refuse_if)
-    ignored = [
-        *(f"column {name}.{column}" for name, table in stored.items() for column in table.unknown),
-        *(f"table {f.stem}" for f in sorted(path.glob("*.parquet")) if f.stem not in SEVERITY_TABLES),
-        *(f"entry {name} of the manifest" for name in manifest if name not in MANIFEST_ENTRIES),
-    ]
-    note = newer_note("cube", version, FORMAT_VERSION, ignored)
     facts = manifest["facts"]
-    if note:
+    if note := newer_note("cube", version, FORMAT_VERSION, _ignored(path, stored, manifest)):
         facts["counts"] = {note: 1, **facts.get("counts", {})}
     s, where = ({n: v.tolist() for n, v in tables[name].items()} for name in ("system", "locations"))
     at = tables["locations"]
@@ -184,6 +178,15 @@ def read(path: str | Path) -> dict[str, Any]:
         "topologies": _topologies_of(tables),
         **divided,
     }
+
+
+def _ignored(path: Path, stored: Mapping[str, StoredTable], manifest: Mapping[str, Any]) -> list[str]:
+    """List what a cube has that this version does not know."""
+    return [
+        *(f"column {name}.{column}" for name, table in stored.items() for column in table.unknown),
+        *(f"table {f.stem}" for f in sorted(path.glob("*.parquet")) if f.stem not in SEVERITY_TABLES),
+        *(f"entry {name} of the manifest" for name in manifest if name not in MANIFEST_ENTRIES),
+    ]
 
 
 def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:

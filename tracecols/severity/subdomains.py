@@ -3,7 +3,7 @@ machine."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from tracecols.errors import SeverityError
 from tracecols.given.subdomains import Given, Subdomains, find_subdomains
 from tracecols.severity.axes import SystemAxis
-from tracecols.severity.queries import Severities
+from tracecols.severity.queries import Cube, Severities, values_of
 from tracecols.severity.reduction import reduce_at
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Cube = TypeVar("Cube", bound=Severities)
 
 INNERMOST = ("process", "accelerator")
 """Kinds of nodes of system trees below which there are locations of one process."""
@@ -64,19 +62,17 @@ def by_subdomain(
     if (of < 0).any():
         names, of = [*names, ""], np.where(of < 0, len(names), of)
     n, s = len(names), cube.system
-    if cube.properties.is_computed(name):
-        value = cube.computed(
-            name, lambda operand: by_subdomain(cube, operand, subdomains, call_paths).value.to_numpy()
-        )
-    else:
+
+    def sums(name: str) -> NDArray[np.float64]:
         own = cube.cells_on(name, call_paths)
-        value = cube.in_units(name, reduce_at(of[own.location], own.value, n, cube.properties.reduction(name)))
+        return cube.in_units(name, reduce_at(of[own.location], own.value, n, cube.properties.reduction(name)))
+
     each = cube.by_location(name, call_paths)
     count = np.bincount(of, minlength=n)
     order = np.lexsort((-np.arange(of.size), np.nan_to_num(each, nan=-np.inf), of))
     most = order[np.cumsum(count) - 1]
     columns = {
-        "value": np.broadcast_to(value, n),
+        "value": values_of(cube, name, sums, (n,)),
         "n_locations": count,
         "mean": np.bincount(of, each, n) / count,
         "max": each[most],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,10 +9,8 @@ from tracecols.distinct import distinct
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.cells import Cells, keys_above
 from tracecols.severity.periods import OUTSIDE, PeriodCells
-from tracecols.severity.queries import Severities
-from tracecols.severity.reduction import reduce_upwards
-
-Cube = TypeVar("Cube", bound=Severities)
+from tracecols.severity.queries import Cube, Severities
+from tracecols.severity.reduction import ends
 
 INSTANCE = "instance"
 """Score-P's name for instances of a region that it distinguishes: `instance=0` below the region, and so on."""
@@ -117,7 +113,6 @@ def _tree(
 ) -> CallAxis:
     """Return the call tree of some call paths in periods, in depth-first order."""
     axis, periods = cube.call_paths, cube.divided()
-    size = reduce_upwards(np.ones(path.size, np.int64), parent, depth)
     named = periods.kind if periods.kind == "bin" or periods.words.startswith("from:") else INSTANCE
 
     def column(values: NDArray[np.object_], nothing: object) -> NDArray[np.object_]:
@@ -131,7 +126,7 @@ def _tree(
     return CallAxis(
         parent.astype(np.int32),
         depth,
-        np.arange(path.size) + size,
+        ends(parent, depth),
         name,
         column(axis.role, "unknown"),
         column(axis.paradigm, "unknown"),

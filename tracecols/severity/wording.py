@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
-from tracecols.given.quantities import in_words
+from tracecols.given.quantities import counted, in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
 from tracecols.severity.narrowed import ranges
 
@@ -71,11 +71,6 @@ def short(region: str) -> str:
 def seconds(value: float) -> str:
     """Write a duration with three digits."""
     return in_words(value, "seconds")
-
-
-def number_of(n: int, one: str, many: str | None = None) -> str:
-    """Write a count with its noun."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def size(n_bytes: float) -> str:
@@ -149,6 +144,10 @@ def culprits(
 # -- what ----------------------------------------------------------------------------------------------------------
 
 
+def _takes(n: int) -> str:
+    return "takes" if n == 1 else "take"
+
+
 def _computation(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     others = e.get("others")
@@ -159,28 +158,21 @@ def _computation(f: Facts, s: Subject) -> str:
         return f"only {s.who} {executes} {s.region}{caller}, and others wait for {it}"
     ratio = e["mine"] / others if others else 0
     trend = e.get("trend", "steady")
-    longer = seconds(e["mine"] - others)
-    verb = "compute" if _are_several(f, s) else "computes"
-    who = _who(f, s)
+    more = seconds(e["mine"] - others)
+    who = _who_computes(f, s)
+    longer = f"{who} {more} longer than the others in {s.region}"
     if trend == "once":
-        return f"{who} {verb} {longer} longer than the others in {s.region}, once in {e['n_pieces']:,} times"
+        return f"{longer}, once in {e['n_pieces']:,} times"
     if trend == "every":
-        return f"{who} {verb} {longer} longer than the others in {s.region}, every {_ordinal(e['step'])} time"
+        return f"{longer}, every {_ordinal(e['step'])} time"
     if trend == "since":
-        return (
-            f"{who} {verb} {longer} longer than the others in {s.region}, from the {_ordinal(e['number'])} of "
-            f"{e['n_pieces']:,} times on"
-        )
+        return f"{longer}, from the {_ordinal(e['number'])} of {e['n_pieces']:,} times on"
     if trend in ("growing", "shrinking"):
-        return (
-            f"{who} {verb} ever {'longer' if trend == 'growing' else 'shorter'} in {s.region}: {longer} more "
-            "than the others"
-        )
+        ever = "longer" if trend == "growing" else "shorter"
+        return f"{who} ever {ever} in {s.region}: {more} more than the others"
     if ratio > HUNDRED:
-        return f"{who} {verb} {s.region} nearly alone: {seconds(e['mine'])}, the others {seconds(others)}"
-    if ratio >= 1.2:
-        return f"{who} {verb} {ratio:.1f} times as long as the others in {s.region}"
-    return f"{who} {verb} {longer} longer than the others in {s.region}"
+        return f"{who} {s.region} nearly alone: {seconds(e['mine'])}, the others {seconds(others)}"
+    return f"{who} {ratio:.1f} times as long as the others in {s.region}" if ratio >= 1.2 else longer
 
 
 def _are_several(f: Facts, s: Subject) -> bool:
@@ -188,9 +180,15 @@ def _are_several(f: Facts, s: Subject) -> bool:
     return bool(f.get("is_process")) or (len(f.get("locations", ())) > 1 and not s.who.startswith("thread "))
 
 
-def _who(f: Facts, s: Subject) -> str:
-    """Name the locations that are the cause."""
-    return f"the threads of {s.who}" if f.get("is_process") else s.who
+def _who_computes(f: Facts, s: Subject) -> str:
+    """Begin a sentence about the computation of the locations that are the cause."""
+    who = f"the threads of {s.who}" if f.get("is_process") else s.who
+    return f"{who} {'compute' if _are_several(f, s) else 'computes'}"
+
+
+def _who_alone(f: Facts, s: Subject) -> str:
+    masters = "the master computes" if f["evidence"].get("n_locations") == 1 else "the masters compute"
+    return f"{s.who} computes" if s.who else masters
 
 
 def listed(names: Sequence[str]) -> str:
@@ -199,29 +197,12 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(some)} and {last}" if some else last
 
 
-def _slow(f: Facts, s: Subject) -> str:
-    e = f["evidence"]
-    verb = "compute" if _are_several(f, s) else "computes"
-    return (
-        f"{_who(f, s)} {verb} {e['mine'] / max(e['others'], 1e-30):.1f} times as long as the others in nearly "
-        "all functions"
-    )
-
-
-def _single(f: Facts, s: Subject) -> str:
-    return f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait"
-
-
-def _turns(f: Facts, s: Subject) -> str:
-    return f"processes execute {s.region} one after the other while the others wait"
-
-
 def _copies(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     of = f" of {size(e['bytes'] / e['n_copies'])}" if e["bytes"] else ""
-    n = number_of(e["n_copies"], "copy", "copies")
-    takes, together = ("takes", "") if e["n_copies"] == 1 else ("take", " together")
-    return f"{n}{of} between hosts and devices in {s.region} {takes} {seconds(e['copying'])}{together}"
+    n, together = e["n_copies"], "" if e["n_copies"] == 1 else " together"
+    copies = counted(n, "copy", "copies")
+    return f"{copies}{of} between hosts and devices in {s.region} {_takes(n)} {seconds(e['copying'])}{together}"
 
 
 def _each(n: int) -> str:
@@ -233,7 +214,7 @@ def _threads(f: Facts, s: Subject) -> str:
     n = e["n_created"]
     until = "it begins" if n == 1 else "they begin"
     return (
-        f"creating and joining {number_of(n, 'thread')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}, "
+        f"creating and joining {counted(n, 'thread')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}, "
         f"with the time until {until}"
     )
 
@@ -242,7 +223,7 @@ def _tasks(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     work = f", and a task computes {seconds(e['work_each'])}" if e["work_each"] else ""
     n = e["n_tasks"]
-    return f"creating {number_of(n, 'task')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}{work}"
+    return f"creating {counted(n, 'task')} in {s.region} takes {seconds(e['lost_each'])}{_each(n)}{work}"
 
 
 def _ordinal(n: int) -> str:
@@ -258,17 +239,8 @@ def _unit(f: Facts, s: Subject) -> str:
 def _imbalance(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     ratio = e["largest"] / e["mean"] if e.get("mean") else 1
-    over = number_of(e["n_locations"], _unit(f, s))
+    over = counted(e["n_locations"], _unit(f, s))
     return f"{s.region} is distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
-
-
-def _changing(f: Facts, s: Subject) -> str:
-    return f"{s.region} takes longest on another {_unit(f, s)} each time; over the run all take about the same"
-
-
-def _serial(f: Facts, s: Subject) -> str:
-    masters = "the master computes" if f["evidence"].get("n_locations") == 1 else "the masters compute"
-    return f"{f'{s.who} computes' if s.who else masters} {s.region} alone while other threads idle"
 
 
 def _regions(f: Facts, s: Subject) -> str:
@@ -276,13 +248,13 @@ def _regions(f: Facts, s: Subject) -> str:
     n = e.get("n_regions", 0)
     if n and are_stalled(f):
         return (
-            f"threads are stalled in {number_of(n, 'parallel region')} in {s.region}: each loses "
+            f"threads are stalled in {counted(n, 'parallel region')} in {s.region}: each loses "
             f"{seconds(e['lost_each'])}"
         )
     if n and are_too_small(f):
-        more = f", and small ones in {number_of(e['n_more'], 'other function')}" if e.get("n_more") else ""
+        more = f", and small ones in {counted(e['n_more'], 'other function')}" if e.get("n_more") else ""
         return (
-            f"{number_of(n, 'parallel region')} in {s.region} with {seconds(e['work_each'])} of work per thread "
+            f"{counted(n, 'parallel region')} in {s.region} with {seconds(e['work_each'])} of work per thread "
             f"each{more}"
         )
     return f"parallel regions and barriers in {s.region} take long beyond their work"
@@ -291,15 +263,15 @@ def _regions(f: Facts, s: Subject) -> str:
 def _functions(f: Facts, s: Subject) -> str:
     """Name the function of a cause, and those that take part."""
     names = (s.region, *map(short, f["evidence"].get("partners", ())))
-    return listed(names) if len(names) <= 3 else f"{s.region} and {number_of(len(names) - 1, 'other function')}"
+    return listed(names) if len(names) <= 3 else f"{s.region} and {counted(len(names) - 1, 'other function')}"
 
 
 def _counted(e: Facts, where: str, what: str) -> str:
     """Count calls, and name the MPI call with most of their time, which may be one of several."""
     n = e.get("n_calls", 0)
     if "call" in e and e.get("n_called", n) == n:
-        return f"{number_of(n, 'call')} of {e['call']} in {where}"
-    return f"{number_of(n, what)} in {where}" + (f", most of all {e['call']}," if "call" in e else "")
+        return f"{counted(n, 'call')} of {e['call']} in {where}"
+    return f"{counted(n, what)} in {where}" + (f", most of all {e['call']}," if "call" in e else "")
 
 
 def _messages(f: Facts, s: Subject) -> str:
@@ -307,21 +279,20 @@ def _messages(f: Facts, s: Subject) -> str:
     if has_tiny_messages(f):
         return f"{e['n_messages']:,} messages of {size(e['mean_bytes'])} in {where}"
     if has_large_share(f):
-        takes = "takes" if e["n_long"] == 1 else "take"
         return (
-            f"{number_of(e['n_long'], 'call')} of {e['n_calls']:,} in {where} {takes} {e['in_long']:.0%} of their "
-            "time: messages are stalled"
+            f"{counted(e['n_long'], 'call')} of {e['n_calls']:,} in {where} {_takes(e['n_long'])} "
+            f"{e['in_long']:.0%} of their time: messages are stalled"
         )
     if has_slow_transfers(f):
         n = e["n_messages"]
         return (
-            f"{number_of(n, 'message')} of {size(e['mean_bytes'])} in {where} {'takes' if n == 1 else 'take'} "
+            f"{counted(n, 'message')} of {size(e['mean_bytes'])} in {where} {_takes(n)} "
             f"{seconds(e['transfer'])}{_each(n)} beyond waiting: {'it is' if n == 1 else 'messages are'} stalled"
         )
     if "n_messages" in e:
-        return f"the transfer of {number_of(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
+        return f"the transfer of {counted(e['n_messages'], 'message')} of {size(e['mean_bytes'])} in {where}"
     if "call" in e:
-        return f"{_counted(e, where, 'call')} {'takes' if e['n_calls'] == 1 else 'take'} long beyond waiting"
+        return f"{_counted(e, where, 'call')} {_takes(e['n_calls'])} long beyond waiting"
     return f"point-to-point communication in {where} takes long beyond waiting"
 
 
@@ -329,18 +300,16 @@ def _collectives(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     named = f", most of all {e['call']}," if "call" in e else ""
     if has_large_share(f):
-        takes = "takes" if e["n_long"] == 1 else "take"
         return (
-            f"{number_of(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} {takes} "
+            f"{counted(e['n_long'], 'collective call')} of {e['n_calls']:,} in {s.region}{named} {_takes(e['n_long'])} "
             f"{e['in_long']:.0%} of their time"
         )
-    takes = "takes" if e.get("n_calls", 0) == 1 else "take"
-    return f"{_counted(e, s.region, 'collective call')} {takes} long beyond waiting"
+    return f"{_counted(e, s.region, 'collective call')} {_takes(e.get('n_calls', 0))} long beyond waiting"
 
 
 def _calls(f: Facts, s: Subject) -> str:
     e, most = f["evidence"], f", most of all on {s.who}" if s.who else ""
-    return f"{_counted(e, s.region, 'call')} {'takes' if e.get('n_calls', 0) == 1 else 'take'} long{most}"
+    return f"{_counted(e, s.region, 'call')} {_takes(e.get('n_calls', 0))} long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:
@@ -358,7 +327,7 @@ def _lock(f: Facts, s: Subject) -> str:
 
 def _locking(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    n = number_of(e["n_taken"] + e.get("n_atomic", 0), "time")
+    n = counted(e["n_taken"] + e.get("n_atomic", 0), "time")
     if _is_atomic(f):
         return f"atomic operations in {s.region} take {seconds(e['lost_each'])} each, {n}"
     return f"taking and releasing locks in {s.region} takes {seconds(e['lost_each'])} each time beyond waiting, {n}"
@@ -372,18 +341,6 @@ def _is_atomic(f: Facts) -> bool:
 def _is_ordered(f: Facts) -> bool:
     """Return whether threads wait for their turn in an ordered section rather than for a lock."""
     return str(f["evidence"].get("construct", "")).lower().startswith("!$omp ordered")
-
-
-def _barrier(f: Facts, s: Subject) -> str:
-    e = f["evidence"]
-    return (
-        f"processes wait at barriers in {s.region} ({number_of(e.get('n_calls', 0), 'call')}), now for one rank, "
-        "now for another"
-    )
-
-
-def _overlap(f: Facts, s: Subject) -> str:
-    return f"{s.region} waits for its messages right after posting them; computation follows only then"
 
 
 def is_passed_on(f: Facts) -> bool:
@@ -409,30 +366,11 @@ def _pipeline(f: Facts, s: Subject) -> str:
     if is_token(f):
         return f"ranks execute {s.region} one after the other: each waits for a message of the one before"
     if is_too_short(f):
-        blocks = number_of(e["n_blocks"], "block")
+        blocks = counted(e["n_blocks"], "block")
         return f"a pipeline of {blocks} in {s.region} is too short for {e['n_ranks']:,} ranks in turn"
     if "n_blocks" not in e:
         return f"ranks wait for messages in {s.region} of others that wait for messages themselves"
     return f"ranks wait in turn for messages in {s.region}: a pipeline that is filled and drained"
-
-
-def _producer(f: Facts, s: Subject) -> str:
-    verb = "take" if _are_several(f, s) else "takes"
-    return f"threads wait at a condition variable for {s.who}, which {verb} too long in {s.region}"
-
-
-def _order(f: Facts, s: Subject) -> str:
-    who = s.who or "processes"
-    verb = "receives" if s.who else "receive"
-    return f"{who} {verb} messages in {s.region} in another order than they are sent, while others are there already"
-
-
-def _measurement(f: Facts, s: Subject) -> str:
-    e = f["evidence"]
-    return (
-        f"{number_of(e['n_visits'], 'call')} of {s.region} of {seconds(e['visit'])} each: recording them takes a "
-        "part of the time"
-    )
 
 
 def _straggler(f: Facts, s: Subject) -> str:
@@ -473,14 +411,21 @@ def launches_seldom(f: Facts) -> bool:
     return e["n_gaps"] >= MANY and e["idle"] < SMALL * e["n_gaps"] and spread
 
 
-WHAT: dict[str, Callable[[Facts, Subject], str]] = {
+Say = Callable[[Facts, Subject], str]
+
+WHAT: dict[str, Say] = {
     "computation": _computation,
     "imbalance": _imbalance,
-    "changing": _changing,
-    "serial": _serial,
-    "slow": _slow,
-    "single": _single,
-    "turns": _turns,
+    "changing": lambda f, s: (
+        f"{s.region} takes longest on another {_unit(f, s)} each time; over the run all take about the same"
+    ),
+    "serial": lambda f, s: f"{_who_alone(f, s)} {s.region} alone while other threads idle",
+    "slow": lambda f, s: (
+        f"{_who_computes(f, s)} {f['evidence']['mine'] / max(f['evidence']['others'], 1e-30):.1f} times as long as the "
+        "others in nearly all functions"
+    ),
+    "single": lambda f, s: f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait",
+    "turns": lambda f, s: f"processes execute {s.region} one after the other while the others wait",
     "copies": _copies,
     "threads": _threads,
     "tasks": _tasks,
@@ -490,15 +435,30 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "calls": _calls,
     "lock": _lock,
     "locking": _locking,
-    "barrier": _barrier,
-    "overlap": _overlap,
+    "barrier": lambda f, s: (
+        f"processes wait at barriers in {s.region} ({counted(f['evidence'].get('n_calls', 0), 'call')}), now for one "
+        "rank, now for another"
+    ),
+    "overlap": lambda f, s: (
+        f"{s.region} waits for its messages right after posting them; computation follows only then"
+    ),
     "pipeline": _pipeline,
-    "producer": _producer,
-    "order": _order,
-    "measurement": _measurement,
+    "producer": lambda f, s: (
+        f"threads wait at a condition variable for {s.who}, which {'take' if _are_several(f, s) else 'takes'} too long "
+        f"in {s.region}"
+    ),
+    "order": lambda f, s: (
+        f"{f'{s.who} receives' if s.who else 'processes receive'} messages in {s.region} in another order than they "
+        "are sent, while others are there already"
+    ),
+    "measurement": lambda f, s: (
+        f"{counted(f['evidence']['n_visits'], 'call')} of {s.region} of {seconds(f['evidence']['visit'])} each: "
+        "recording them takes a part of the time"
+    ),
     "straggler": _straggler,
     "idle": _idle,
 }
+"""What to say of a cause in one line, by its kind."""
 
 
 def what(f: Facts, s: Subject) -> str:
@@ -512,74 +472,87 @@ def what(f: Facts, s: Subject) -> str:
 
 def advice(f: Facts, s: Subject) -> str:
     """Return the advice for a cause."""
-    kind, e = f["kind"], f["evidence"]
-    if kind == "computation":
-        if e.get("trend") == "once":
-            return (
-                "Find out what happened then: input, output, another program on the node, or special work of "
-                "this one time."
-            )
-        if e.get("trend") == "since":
-            return (
-                f"Find out what changes then: the distribution of the work of {s.region}, another program on the "
-                "node, or a slower clock."
-            )
-        if e.get("trend") == "every":
-            over = "ranks" if s.unit == "rank" else "ranks and threads"
-            return f"Spread what happens every {_ordinal(e['step'])} time over all times, or over all {over}."
-        if e.get("others") is None:
-            return f"Let others take part in {s.region}, make it shorter, or let them do something else meanwhile."
-        return f"Distribute the work of {s.region} evenly, or find out why it takes longer there."
-    if kind == "imbalance" and s.in_openmp:
-        return "Distribute the work evenly; in loops of OpenMP try another schedule."
-    if kind == "regions":
-        if are_stalled(f):
-            return (
-                "Look whether more threads run than there are cores, and where they are bound; then join small "
-                "parallel regions."
-            )
-        if are_too_small(f):
-            return f"Open one parallel region around all of {s.region}, or give small ones fewer threads (if clause)."
-        return "Remove barriers that are not needed (nowait), and join parallel regions."
-    if kind == "messages":
-        if has_tiny_messages(f):
-            return "Send few large messages in place of many small ones."
-        if has_large_share(f) or has_slow_transfers(f):
-            return "Look whether more processes or threads run than there are cores; otherwise look at the network."
-        if "n_messages" not in e and "call" in e:
-            return without_messages(e["call"])
-        return "Send less, send earlier without blocking, and compute while messages are on their way."
-    if kind == "straggler":
-        return _advice_for_stragglers(f, s)
-    if kind == "idle":
-        return _advice_for_idle_devices(f, s)
-    if kind == "lock" and _is_ordered(f):
-        return "Do less in the ordered section, or collect results and use them in order after the loop."
-    if kind == "locking" and _is_atomic(f):
-        return "Let each thread collect its results and join them in the end (reduction), or update less often."
-    if kind == "collectives" and "barrier" in e.get("call", "").lower() and not has_large_share(f):
-        return ADVICE["barrier"]
-    if kind == "pipeline" and not is_passed_on(f):
+    found = ADVICE[f["kind"]]
+    return found if isinstance(found, str) else found(f, s)
+
+
+def _advice_for_computation(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    if e.get("trend") == "once":
+        return (
+            "Find out what happened then: input, output, another program on the node, or special work of this one time."
+        )
+    if e.get("trend") == "since":
+        return (
+            f"Find out what changes then: the distribution of the work of {s.region}, another program on the node, or "
+            "a slower clock."
+        )
+    if e.get("trend") == "every":
+        over = "ranks" if s.unit == "rank" else "ranks and threads"
+        return f"Spread what happens every {_ordinal(e['step'])} time over all times, or over all {over}."
+    if e.get("others") is None:
+        return f"Let others take part in {s.region}, make it shorter, or let them do something else meanwhile."
+    return f"Distribute the work of {s.region} evenly, or find out why it takes longer there."
+
+
+def _advice_for_regions(f: Facts, s: Subject) -> str:
+    if are_stalled(f):
+        return (
+            "Look whether more threads run than there are cores, and where they are bound; then join small parallel "
+            "regions."
+        )
+    if are_too_small(f):
+        return f"Open one parallel region around all of {s.region}, or give small ones fewer threads (if clause)."
+    return "Remove barriers that are not needed (nowait), and join parallel regions."
+
+
+def _advice_for_messages(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    if has_tiny_messages(f):
+        return "Send few large messages in place of many small ones."
+    if has_large_share(f) or has_slow_transfers(f):
+        return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+    if "n_messages" not in e and "call" in e:
+        return without_messages(e["call"])
+    return "Send less, send earlier without blocking, and compute while messages are on their way."
+
+
+def _advice_for_calls(f: Facts, s: Subject) -> str:
+    """Return the advice for the call with most time, else `FEWER_CALLS`."""
+    call = f["evidence"].get("call", "").lower()
+    return next((text for begin, text in CALLS.items() if call.startswith(begin)), FEWER_CALLS)
+
+
+def _advice_for_collectives(f: Facts, s: Subject) -> str:
+    is_barrier = "barrier" in f["evidence"].get("call", "").lower()
+    if not has_large_share(f) and is_barrier:
+        return FEWER_BARRIERS
+    found = _advice_for_calls(f, s)
+    if found != FEWER_CALLS:
+        return found
+    return SELDOM_LONG if has_large_share(f) else FEWER_COLLECTIVES
+
+
+def _advice_for_pipelines(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    if not is_passed_on(f):
         return "Send earlier, or compute first what does not depend on the messages."
-    if kind == "pipeline" and "n_blocks" not in e:
+    if "n_blocks" not in e:
         return (
             "Send earlier, or compute first what does not depend on the messages; where ranks work in turn, divide the "
             "work into smaller blocks."
         )
-    if kind == "pipeline" and is_token(f):
+    if is_token(f):
         return (
             "Let all ranks do it at the same time where the order does not matter, as with collective calls for files."
         )
-    if kind == "pipeline" and is_too_short(f):
+    if is_too_short(f):
         return (
             f"Make blocks 1/{e['parts']:,} of their size: filling and draining the pipeline takes "
             f"{e['filling_with_parts']:.0%} of a sweep then, {e['filling']:.0%} now; let sweeps from neighbouring "
             "corners follow each other."
         )
-    if kind in ("calls", "collectives"):
-        of_calls = [text for begin, text in CALLS.items() if e.get("call", "").lower().startswith(begin)]
-        return (*of_calls, SELDOM_LONG if kind == "collectives" and has_large_share(f) else ADVICE[kind])[0]
-    return ADVICE[kind]
+    return "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps."
 
 
 def _advice_for_idle_devices(f: Facts, s: Subject) -> str:
@@ -676,8 +649,19 @@ def without_messages(call: str) -> str:
     return PROBES if "probe" in call.lower() else NO_MESSAGES
 
 
-ADVICE = {
-    "imbalance": "Distribute the work evenly.",
+FEWER_CALLS = "Call it less often, with more to do each time."
+FEWER_BARRIERS = "Leave out barriers that no data depends on."
+FEWER_COLLECTIVES = (
+    "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often."
+)
+
+ADVICE: dict[str, str | Say] = {
+    "computation": _advice_for_computation,
+    "imbalance": lambda f, s: (
+        "Distribute the work evenly; in loops of OpenMP try another schedule."
+        if s.in_openmp
+        else "Distribute the work evenly."
+    ),
     "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
@@ -689,18 +673,24 @@ ADVICE = {
         "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a "
         "grain size."
     ),
-    "collectives": (
-        "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often."
+    "regions": _advice_for_regions,
+    "messages": _advice_for_messages,
+    "collectives": _advice_for_collectives,
+    "calls": _advice_for_calls,
+    "lock": lambda f, s: (
+        "Do less in the ordered section, or collect results and use them in order after the loop."
+        if _is_ordered(f)
+        else "Hold the lock shorter, divide what it protects, or use reductions and atomic operations."
     ),
-    "calls": "Call it less often, with more to do each time.",
-    "lock": "Hold the lock shorter, divide what it protects, or use reductions and atomic operations.",
-    "locking": (
-        "Take locks less often, for several pieces of work at once; let each thread collect its results and join them "
-        "in the end, or use atomic operations."
+    "locking": lambda f, s: (
+        "Let each thread collect its results and join them in the end (reduction), or update less often."
+        if _is_atomic(f)
+        else "Take locks less often, for several pieces of work at once; let each thread collect its results and join "
+        "them in the end, or use atomic operations."
     ),
-    "barrier": "Leave out barriers that no data depends on.",
+    "barrier": FEWER_BARRIERS,
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
-    "pipeline": "Divide the work into smaller blocks, so that the next rank can begin sooner; reorder sweeps.",
+    "pipeline": _advice_for_pipelines,
     "order": (
         "Receive messages in the order in which they are sent, or whichever comes first (MPI_Waitany, MPI_ANY_SOURCE)."
     ),
@@ -711,8 +701,10 @@ ADVICE = {
     "producer": (
         "Make it shorter, or let more threads do it: what they hand over is waited for; hand over larger portions."
     ),
+    "straggler": _advice_for_stragglers,
+    "idle": _advice_for_idle_devices,
 }
-"""Advice by kind of cause, where it depends on nothing else."""
+"""Advice by kind of cause: a text, or what returns it if it depends on the evidence."""
 
 
 # -- what proves it ------------------------------------------------------------------------------------------------
@@ -729,16 +721,7 @@ def evidence(f: Facts, s: Subject) -> str:
         )
         said.append(f"most of the difference in {listed(list(map(short, e['functions'])))}")
     elif e.get("mine") is not None:
-        others = f", the others {seconds(e['others'])}" if e.get("others") is not None else ""
-        each = " each" if len(f.get("locations", ())) > 1 else ""
-        said.append(f"{s.region} takes {seconds(e['mine'])}{each} on {s.who}{others}")
-        if e.get("n_pieces", 0) > 1:
-            said.append(f"{e['n_pieces']:,} times {seconds(e['piece'])}{' on the first of them' * bool(each)}")
-        if e.get("trend") in ("once", "since"):
-            since = "from " * (e["trend"] == "since")
-            said.append(f"{since}the {_ordinal(e['number'])} time, at {seconds(e['when'])}")
-        if e.get("shorter", 1) < 0.9:
-            said.append(f"{e['shorter']:.0%} of it keeps others waiting")
+        said += _of_computation(f, s)
     elif e.get("mean") is not None:
         mean, largest = seconds(e["mean"]), seconds(e["largest"])
         each = (
@@ -746,10 +729,10 @@ def evidence(f: Facts, s: Subject) -> str:
             if mean == largest
             else f"{mean} in the mean, {largest} at most"
         )
-        said.append(f"{number_of(e['n_locations'], _unit(f, s))}, {each}")
+        said.append(f"{counted(e['n_locations'], _unit(f, s))}, {each}")
     if kind == "regions" and e.get("n_regions"):
         said.append(
-            f"{s.region}: {number_of(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} "
+            f"{s.region}: {counted(e['n_regions'], 'region')}, per thread and region {seconds(e['work_each'])} "
             f"of work, {seconds(e['lost_each'])} lost"
         )
     if e.get("n_created"):
@@ -759,15 +742,15 @@ def evidence(f: Facts, s: Subject) -> str:
     if kind == "idle":
         said += _of_idle(e)
     if e.get("n_moved"):
-        said.append(f"{e['n_moved']:,} of {number_of(e['n_received'], 'message')} come in another order")
+        said.append(f"{e['n_moved']:,} of {counted(e['n_received'], 'message')} come in another order")
     if e.get("events_per_second"):
         said.append(f"{e['events_per_second']:,.3g} events of short functions per second of computation")
     if e.get("more"):
         said.append(f"likewise {', '.join(short(name) for name in e['more'])}")
     if "n_messages" in e:
-        said.append(f"{number_of(e['n_messages'], 'message')}, {size(e['bytes'])}, {size(e['mean_bytes'])} in the mean")
+        said.append(f"{counted(e['n_messages'], 'message')}, {size(e['bytes'])}, {size(e['mean_bytes'])} in the mean")
     if "n_blocks" in e:
-        blocks = f"{number_of(e['n_blocks'], 'block')} of {seconds(e['block'])}"
+        blocks = f"{counted(e['n_blocks'], 'block')} of {seconds(e['block'])}"
         said.append(
             f"a sweep is {blocks} through {e['n_ranks']:,} ranks, first blocks are waited for "
             f"{seconds(e['refill'])} in all"
@@ -779,7 +762,7 @@ def evidence(f: Facts, s: Subject) -> str:
     if "median" in e:
         beyond = f", {seconds(e['beyond'])} of it beyond waiting" if e.get("beyond") else ""
         said.append(
-            f"{number_of(e['n_calls'], 'call')}, {seconds(e['median'])} in the median, {seconds(e['mean_call'])} "
+            f"{counted(e['n_calls'], 'call')}, {seconds(e['median'])} in the median, {seconds(e['mean_call'])} "
             f"in the mean{beyond}"
         )
         if has_large_share(f):
@@ -795,11 +778,25 @@ def calls(n: int, each: float, n_messages: int, n_bytes: int) -> str:
     if not n:
         return ""
     both = (
-        f"; {number_of(n_messages, 'send or receive', 'sends and receives')}, {size(n_bytes / n_messages)} in the mean"
+        f"; {counted(n_messages, 'send or receive', 'sends and receives')}, {size(n_bytes / n_messages)} in the mean"
         if n_messages
         else ""
     )
-    return f"{number_of(n, 'call')}, {seconds(each)} each in the mean{both}"
+    return f"{counted(n, 'call')}, {seconds(each)} each in the mean{both}"
+
+
+def _of_computation(f: Facts, s: Subject) -> Iterator[str]:
+    """Describe how long locations compute, how long the others, and when."""
+    e, each = f["evidence"], " each" if len(f.get("locations", ())) > 1 else ""
+    others = f", the others {seconds(e['others'])}" if e.get("others") is not None else ""
+    yield f"{s.region} takes {seconds(e['mine'])}{each} on {s.who}{others}"
+    if e.get("n_pieces", 0) > 1:
+        yield f"{e['n_pieces']:,} times {seconds(e['piece'])}{' on the first of them' * bool(each)}"
+    if e.get("trend") in ("once", "since"):
+        since = "from " * (e["trend"] == "since")
+        yield f"{since}the {_ordinal(e['number'])} time, at {seconds(e['when'])}"
+    if e.get("shorter", 1) < 0.9:
+        yield f"{e['shorter']:.0%} of it keeps others waiting"
 
 
 def _of_straggler(e: Mapping[str, Any]) -> list[str]:
@@ -814,7 +811,7 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
     return [
         (
             f"kernels of others wait {seconds(e['waits'])} for it ({e['share']:.0%} of such waits), in "
-            f"{number_of(e['n_last'], 'operation')}"
+            f"{counted(e['n_last'], 'operation')}"
         ),
         f"because of {', '.join(shares)}",
     ]
@@ -823,7 +820,7 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
 def _of_idle(e: Mapping[str, Any]) -> list[str]:
     """Describe how long devices have nothing to do, how often, and what hosts do meanwhile."""
     n = e["n_gaps"]
-    gaps = f", {number_of(n, 'time')} until something is launched, {seconds(e['idle'] / n)} each" if n else ""
+    gaps = f", {counted(n, 'time')} until something is launched, {seconds(e['idle'] / n)} each" if n else ""
     together = f" on devices of {e['n_processes']:,} processes together" if e["n_processes"] > 1 else ""
     named = zip(e["regions"], e["region_shares"], strict=True)
     # cubes of earlier versions lack it
@@ -831,5 +828,5 @@ def _of_idle(e: Mapping[str, Any]) -> list[str]:
     return [
         f"{seconds(e['idle'])} without anything to do{together}{gaps}",
         f"hosts are then in {listed([f'{short(name)} ({share:.0%})' for name, share in named])}",
-        *([f"they wait for a kernel right before the next launch, {number_of(waits, 'time')}"] if waits else []),
+        *([f"they wait for a kernel right before the next launch, {counted(waits, 'time')}"] if waits else []),
     ]

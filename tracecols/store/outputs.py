@@ -113,6 +113,11 @@ class Output(NamedTuple):
                     f"  nothing was left behind; {advice_for_output(error, 'make room or choose another folder')}"
                 ) from error
 
+    def write(self, text: str, errors: str = "strict") -> None:
+        """Write a file with a text in UTF-8; `errors` is as in `str.encode`."""
+        with self.new() as path:
+            path.write_text(text, encoding="utf-8", errors=errors)
+
     def _followed(self) -> Path:
         """Return the target of a link; any other path as it is."""
         if not os.path.islink(self.path):

@@ -81,6 +81,12 @@ def _is_outermost(group: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[n
     return result
 
 
+def _cpus_in_order(model: Model, readable: Readable) -> NDArray[np.int64]:
+    """Return the CPU threads, ordered by rank and thread."""
+    cpus = np.flatnonzero(model.locations.is_cpu)
+    return cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
+
+
 def flat_profile(trace: OpenedTrace, by: str = "region") -> Answer:
     """Return the time of every region, summed over all locations, the longest first.
 
@@ -143,17 +149,12 @@ def load_imbalance(trace: OpenedTrace, over: str = "rank") -> Answer:
     model, readable = trace.model, trace.readable
     check_choice(over, ("rank", "thread"), "distribution (over)")
     table, groups = model.get("profile"), Groups(model, readable, "region")
-    cpus = np.flatnonzero(model.locations.is_cpu)
-    order = cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
+    cpus = _cpus_in_order(model, readable)
     # units compared: the CPU threads, or the ranks, in order
-    if over == "thread":
-        members = order
-        number = np.full(model.n_locations, -1, np.int64)
-        number[order] = np.arange(order.size)
-    else:
-        ranks, first = np.unique(readable.rank[order], return_index=True)
-        members = order[first]
-        number = np.where(model.locations.is_cpu, np.searchsorted(ranks, readable.rank), -1)
+    unit, units = pd.factorize(cpus if over == "thread" else readable.rank[cpus])
+    members = cpus[np.searchsorted(unit, np.arange(len(units)))]
+    number = np.full(model.n_locations, -1, np.int64)
+    number[cpus] = unit
     n = max(members.size, 1)
     at = number[table.location]
     key, ticks = add_up((groups.of[table.call_path] * n + at)[at >= 0], table.exclusive[at >= 0])
@@ -266,7 +267,6 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
     waits = states_with_causes(model, conventions)
     idle = [p.id for p in declared_for(model, conventions, ()) if p.id == IDLE]
     cube = analyze_model(model, conventions, choice=choose(["time", *idle, *waits], None, None, None))
-    cpus = np.flatnonzero(model.locations.is_cpu)
     nothing = np.zeros(cube.system.n_locations)
     total = cube.by_location("time")
     of_idle = sum((cube.by_location(p) for p in idle), nothing)
@@ -280,8 +280,8 @@ def idle_time(trace: OpenedTrace, conventions: str = DEFAULT) -> Answer:
         "waiting_seconds": waiting,
         "share": share,
     }
-    order = cpus[np.lexsort((readable.thread[cpus], readable.rank[cpus]))]
-    return answer(answers.IDLE_TIME, {name: values[order] for name, values in columns.items()})
+    cpus = _cpus_in_order(model, readable)
+    return answer(answers.IDLE_TIME, {name: values[cpus] for name, values in columns.items()})
 
 
 def iterations(trace: OpenedTrace, region: str) -> Answer:

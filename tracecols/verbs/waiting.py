@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,42 +47,33 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     """
     model, readable = trace.model, trace.readable
     check_grouping(readable, by, ("rank", "thread", "path"))
-    subdomain = readable.subdomain_numbers
+    # what identifies each side, and the columns that are made of it
+    sides: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[..., dict[str, Any]]]] = {
+        "rank": (lambda location, _path: (readable.rank[location],), lambda side, rank: {f"{side}_rank": rank}),
+        "thread": (lambda location, _path: (location,), lambda side, location: readable.who(location, f"{side}_")),
+        "path": (
+            lambda location, path: (readable.rank[location], path),
+            lambda side, rank, path: {f"{side}_rank": rank, f"{side}_path": readable.paths(path)},
+        ),
+        SUBDOMAIN: (
+            lambda location, _path: (readable.subdomain_numbers[location],),
+            lambda side, number: {f"{side}_subdomain": readable.subdomains_named(number)},
+        ),
+    }
+    of_side, columns_of = sides[by]
+    n_keys = 4 if by == "path" else 2
 
     def visit(
         _model: Model, _p: Property, _by_id: Mapping[str, Property], m: CompoundTable, found: Matches
     ) -> NDArray[np.int64]:
         at = found.row
-        who = {
-            "rank": (readable.rank[found.location], readable.rank[m.send_location[at]]),
-            "thread": (found.location, m.send_location[at]),
-            "path": (
-                readable.rank[found.location],
-                found.call_path,
-                readable.rank[m.send_location[at]],
-                m.send_call_path[at],
-            ),
-        }.get(by) or (subdomain[found.location], subdomain[m.send_location[at]])
-        return merged(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), len(who), 2)
+        who = *of_side(found.location, found.call_path), *of_side(m.send_location[at], m.send_call_path[at])
+        return merged(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), n_keys, 2)
 
     _, parts = over_matches(model, LATE_SENDER, visit, conventions)
-    n_keys = 4 if by == "path" else 2
     found = merged(np.concatenate([np.zeros((n_keys + 3, 0), np.int64), *parts], axis=1), n_keys, 2)
     *who, n_waits, ticks, longest = found
-    named = {
-        "rank": lambda: {"victim_rank": who[0], "culprit_rank": who[1]},
-        "thread": lambda: {**readable.who(who[0], "victim_"), **readable.who(who[1], "culprit_")},
-        SUBDOMAIN: lambda: {
-            f"{side}_subdomain": readable.subdomains_named(of)
-            for side, of in zip(("victim", "culprit"), who, strict=True)
-        },
-        "path": lambda: {
-            "victim_rank": who[0],
-            "victim_path": readable.paths(who[1]),
-            "culprit_rank": who[2],
-            "culprit_path": readable.paths(who[3]),
-        },
-    }[by]()
+    named = columns_of("victim", *who[: n_keys // 2]) | columns_of("culprit", *who[n_keys // 2 :])
     times = {"seconds": readable.duration(ticks), "longest_seconds": readable.duration(longest)}
     return sorted_by(answer(answers.LATE_SENDERS, {**named, "n_waits": n_waits, **times}), "seconds")
 
