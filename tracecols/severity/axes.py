@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.locations import owners
 from tracecols.enhance.scan.paths import path_names
 from tracecols.given.printable import one_line
 from tracecols.given.providers import provider
@@ -421,10 +422,9 @@ class SystemAxis:
         of_node: dict[int, list[int]] = {}
         devices: dict[int, list[int]] = {}
         visited: set[int] = set()
-        for i, (node, creator) in enumerate(zip(processes["node"], processes["creator"], strict=True)):
-            is_created = processes["type"][i] == "accelerator" and creator >= 0
-            if is_created and processes["type"][creator] != "accelerator":
-                devices.setdefault(creator, []).append(i)
+        for i, (node, owner) in enumerate(zip(processes["node"], owners(store).tolist(), strict=True)):
+            if owner != i:
+                devices.setdefault(owner, []).append(i)
             else:
                 of_node.setdefault(node, []).append(i)
         of_process: dict[int, list[int]] = {}
@@ -509,6 +509,16 @@ class SystemAxis:
             for kind, name, at in zip(self.kind, self.name, self.location, strict=True)
         ]
         return outline(f"<SystemAxis: {counted(self.n_locations, 'location')}>", lines, self.depth)
+
+    def rank_of(self, location: int) -> int:
+        """Return the rank of a location; for a stream of a device that is a process of its own, that of the process
+        which the device belongs to; -1 if it is not known."""
+        rank, node = int(self.rank[location]), self.location.index(location)
+        while rank < 0 and node >= 0:
+            node = self.parent[node]
+            beside = [at for at, parent in zip(self.location, self.parent, strict=True) if parent == node and at >= 0]
+            rank = max((int(self.rank[at]) for at in beside), default=-1)
+        return rank
 
     @property
     def n_locations(self) -> int:

@@ -129,12 +129,13 @@ def not_negative(cells: Cells) -> Cells:
 
 
 def location_in_words(s: SystemAxis, location: int) -> str:
-    """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its name."""
-    words = f"rank {s.rank[location]}"
+    """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its rank, if
+    it is known, and its name."""
     if s.location_type[location] == "gpu":
         stream = f"stream {printable(s.location_name[location]) or s.thread[location]}"
-        # devices may be processes of their own, which have no rank
-        return f"{words} {stream}" if s.rank[location] >= 0 else stream
+        rank = s.rank_of(location)
+        return f"rank {rank} {stream}" if rank >= 0 else stream
+    words = f"rank {s.rank[location]}"
     return f"{words} thread {s.thread[location]}" if s.has_threads else words
 
 

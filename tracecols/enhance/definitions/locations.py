@@ -75,7 +75,7 @@ class Locations:
         known = _paradigms_of_hosts(store, is_device)
         device, names = _devices(store, is_device)
         return cls(
-            _with_creators(store, to_numpy(table.column("process"))),
+            owners(store)[to_numpy(table.column("process"))],
             to_numpy(table.column("thread")),
             (kind != "metric") & ~is_device,
             is_device,
@@ -205,9 +205,10 @@ def _devices(store: Store, is_device: Mask) -> tuple[NDArray[np.int32], tuple[st
     return device, tuple(name for _, name in numbers)
 
 
-def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Replace accelerators by the process that created them; without a creator, by the only process on the closest node
-    above them that has processes."""
+def owners(store: Store) -> NDArray[np.int32]:
+    """Return the process that each location group belongs to: an accelerator to the process that created it; without a
+    creator, to the only process on the closest node above it that has processes, else to none but itself; (n_groups,)
+    int32."""
     table = store.definitions["processes"].to_pydict()
     parent = store.definitions["system_tree_nodes"].column("parent").to_pylist()
     is_process = [kind != "accelerator" for kind in table["type"]]
@@ -225,7 +226,7 @@ def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
         nearest = next((on_node[n] for n in _nodes_above(table["node"][i], parent) if n in on_node), set())
         if len(nearest) == 1:
             (of[i],) = nearest
-    return of[group] if group.size else group
+    return of
 
 
 def _nodes_above(node: int, parent: list[int]) -> Iterator[int]:
