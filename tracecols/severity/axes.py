@@ -510,16 +510,6 @@ class SystemAxis:
         ]
         return outline(f"<SystemAxis: {counted(self.n_locations, 'location')}>", lines, self.depth)
 
-    def rank_of(self, location: int) -> int:
-        """Return the rank of a location; for a stream of a device that is a process of its own, that of the process
-        which the device belongs to; -1 if it is not known."""
-        rank, node = int(self.rank[location]), self.location.index(location)
-        while rank < 0 and node >= 0:
-            node = self.parent[node]
-            beside = [at for at, parent in zip(self.location, self.parent, strict=True) if parent == node and at >= 0]
-            rank = max((int(self.rank[at]) for at in beside), default=-1)
-        return rank
-
     @property
     def n_locations(self) -> int:
         """Number of locations."""
