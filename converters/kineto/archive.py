@@ -262,22 +262,24 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], str]:
     note = ""
     ranks = [operations.recorded_rank(recording) for recording in recordings]
     if -1 in ranks:
-        if len(recordings) > 1 and max(ranks) >= 0:
+        found = [_RANK.findall(recording.path.name) for recording in recordings]
+        names = [int(numbers[-1]) if numbers else -1 for numbers in found]
+        agree = all(rank in (-1, name) for rank, name in zip(ranks, names, strict=True))
+        if agree and -1 not in names and len(set(names)) == len(names):
+            return names, note
+        if max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path
             raise SourceError(
                 f"{lacks} does not say its rank, and others do\n"
                 "  expected distributedInfo with rank in each file, or in none"
             )
-        names = [_RANK.findall(recording.path.name) for recording in recordings]
-        ranks = [int(found[-1]) if found else -1 for found in names]
-        if -1 in ranks or len(set(ranks)) < len(ranks):
-            devices = [{place.pid for place in recording.places if place.is_device} for recording in recordings]
-            device = sorted(set[int]().union(*devices))
-            # processes on one host, each with a device of its own
-            by_device = len(device) == len(recordings) and all(len(used) == 1 for used in devices)
-            ranks = [device.index(*used) for used in devices] if by_device else list(range(len(recordings)))
-            order = "of the devices that they use" if by_device else "of the files"
-            note = f"neither files nor their names state ranks: they are numbered in the order {order}"
+        devices = [{place.pid for place in recording.places if place.is_device} for recording in recordings]
+        device = sorted(set[int]().union(*devices))
+        # processes on one host, each with a device of its own
+        by_device = len(device) == len(recordings) and all(len(used) == 1 for used in devices)
+        ranks = [device.index(*used) for used in devices] if by_device else list(range(len(recordings)))
+        order = "of the devices that they use" if by_device else "of the files"
+        note = f"neither files nor their names state ranks: they are numbered in the order {order}"
     twice = [rank for rank, n in Counter(ranks).items() if n > 1]
     if twice:
         files = [str(r.path) for r, rank in zip(recordings, ranks, strict=True) if rank == twice[0]]

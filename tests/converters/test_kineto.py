@@ -637,6 +637,16 @@ def test_ranks__of_files_recorded_on_demand_follow_from_process_groups(tmp_path,
     assert registry.open_source(trace.write(tmp_path / "x.json")).definitions["processes"]["rank"] == [3]
 
 
+def test_ranks__that_only_some_files_state_are_those_of_names_if_these_agree(tmp_path):
+    traces = two_ranks()
+    del traces[0].head["distributedInfo"]
+    folder = write_run(tmp_path / "run", traces)
+    assert registry.open_source(folder).definitions["processes"]["rank"] == [0, 1]
+    (folder / "rank1.json").rename(folder / "rank5.json")
+    with pytest.raises(SourceError, match="does not say its rank, and others do"):
+        registry.open_source(folder)
+
+
 def test_ranks__that_are_not_known_are_in_the_order_of_devices_if_these_are_known(tmp_path):
     traces = two_ranks()
     for name, device, trace in zip("ab", (3, 1), traces, strict=True):
