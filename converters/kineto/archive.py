@@ -63,7 +63,7 @@ class Archive:
                     "  expected a trace of the PyTorch profiler: events with ph X and a category such as cpu_op or "
                     "kernel"
                 )
-        ranks, self._are_numbered = _ranks_of(recordings)
+        ranks, self._note = _ranks_of(recordings)
         order = sorted(range(len(ranks)), key=lambda k: ranks[k])
         self._recordings, self._ranks = [recordings[k] for k in order], [ranks[k] for k in order]
         self._world = _world_size(self._recordings, self._ranks)
@@ -185,8 +185,8 @@ class Archive:
 
     def _notes(self, found: Operations) -> Iterator[str]:
         n = len(self._ranks)
-        if self._are_numbered:
-            yield "neither files nor their names state ranks: they are numbered in the order of the files"
+        if self._note and n > 1:
+            yield self._note
         if self._world > n:
             yield f"{n} of {self._world} ranks are given: waits for other ranks are lower bounds"
         elif n_single := sum(len(i.members) == 1 for i in found.instances):
@@ -256,29 +256,37 @@ class Archive:
 # -- ranks and hosts of files ------------------------------------------------------------------------------------------
 
 
-def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], bool]:
-    """Return the ranks of files, from their content, else their names, else their order, and whether it is the order of
-    several. Raises SourceError if a rank has two files."""
-    are_numbered = False
+def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], str]:
+    """Return the ranks of files, from their content, else their names, else the devices that they use, else their
+    order; and a note if these of several files are only concluded. Raises SourceError if a rank has two files."""
+    note = ""
     ranks = [operations.recorded_rank(recording) for recording in recordings]
     if -1 in ranks:
-        if len(recordings) > 1 and max(ranks) >= 0:
+        found = [_RANK.findall(recording.path.name) for recording in recordings]
+        names = [int(numbers[-1]) if numbers else -1 for numbers in found]
+        agree = all(rank in (-1, name) for rank, name in zip(ranks, names, strict=True))
+        if agree and -1 not in names and len(set(names)) == len(names):
+            return names, note
+        if max(ranks) >= 0:
             lacks = recordings[ranks.index(-1)].path
             raise SourceError(
                 f"{lacks} does not say its rank, and others do\n"
                 "  expected distributedInfo with rank in each file, or in none"
             )
-        names = [_RANK.findall(recording.path.name) for recording in recordings]
-        ranks = [int(found[-1]) if found else -1 for found in names]
-        if -1 in ranks or len(set(ranks)) < len(ranks):
-            ranks, are_numbered = list(range(len(recordings))), len(recordings) > 1
+        devices = [{place.pid for place in recording.places if place.is_device} for recording in recordings]
+        device = sorted(set[int]().union(*devices))
+        # processes on one host, each with a device of its own
+        by_device = len(device) == len(recordings) and all(len(used) == 1 for used in devices)
+        ranks = [device.index(*used) for used in devices] if by_device else list(range(len(recordings)))
+        order = "of the devices that they use" if by_device else "of the files"
+        note = f"neither files nor their names state ranks: they are numbered in the order {order}"
     twice = [rank for rank, n in Counter(ranks).items() if n > 1]
     if twice:
         files = [str(r.path) for r, rank in zip(recordings, ranks, strict=True) if rank == twice[0]]
         raise SourceError(
             f"rank {twice[0]} has {len(files)} files: {', '.join(files)}\n  give one file of each rank of one run"
         )
-    return ranks, are_numbered
+    return ranks, note
 
 
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:

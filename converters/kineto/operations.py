@@ -238,7 +238,11 @@ def _bytes_of_inputs(dims: Any, types: Any) -> int:
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
-def _configured(recordings: Sequence[Recording]) -> dict[tuple[int, str], tuple[int, ...]]:
+Configured = dict[tuple[int, str], tuple[int, ...]]
+"""The ranks of process groups, by recording and name of the group."""
+
+
+def _configured(recordings: Sequence[Recording]) -> Configured:
     """Return the ranks of the process groups that the files list, by recording and name."""
     result = {}
     for number, recording in enumerate(recordings):
@@ -263,38 +267,47 @@ def _ranks(value: Any) -> tuple[int, ...]:
 def recorded_rank(recording: Recording) -> int:
     """Return the rank that a file states; -1 none.
 
-    Files recorded on demand state `Rank` of any operation of all ranks, which may be its root. That of an operation
-    without a root is the rank itself.
+    Files recorded on demand state `Rank` of any operation of all ranks, which may be its root, and others none if
+    recording began before the process groups existed. Then it follows from an operation without a root, whose `Rank`
+    is that in its group, or it is the only rank in all process groups: a process lists those that it is a member of.
     """
-    if recording.distributed.get("nccl_version") != "unknown":
-        return whole(recording.distributed.get("rank"), MOST_RANKS)
+    stated = whole(recording.distributed.get("rank"), MOST_RANKS)
+    if stated >= 0 and recording.distributed.get("nccl_version") != "unknown":
+        return stated
+    configured = _configured([recording])
     for given in (d.given for d in recording.details if d.kind == scan.PARAM_COMMS):
         operation = find_operation(str(given.get("Collective name")))
-        if given.get("Process Group Description") == "default_pg" and operation and operation.waits_for_all:
-            return whole(given.get("Rank"), MOST_RANKS)
-    return -1
+        own = whole(given.get("Rank"), MOST_RANKS)
+        if operation and operation.waits_for_all and own >= 0:
+            ranks = _ranks_of(given, 0, configured)
+            if own < len(ranks):
+                return ranks[own]
+            if given.get("Process Group Description") == "default_pg":
+                return own
+    common = set.intersection(*map(set, configured.values())) if configured else set()
+    return common.pop() if len(common) == 1 else -1
 
 
-def _ranks_of(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the ranks of the group of an operation; empty if unknown."""
-    if ranks := _ranks(m.given.get("Process Group Ranks")):
+def _ranks_of(given: dict[str, Any], recording: int, configured: Configured) -> tuple[int, ...]:
+    """Return the ranks of the group of an operation with some arguments; empty if unknown."""
+    if ranks := _ranks(given.get("Process Group Ranks")):
         return ranks
-    if ranks := configured.get((m.recording, str(m.given.get("Process Group Name"))), ()):
+    if ranks := configured.get((recording, str(given.get("Process Group Name"))), ()):
         return ranks
-    start, stride, size = (whole(m.given.get(n)) for n in ("Global rank start", "Global rank stride", "Group size"))
+    start, stride, size = (whole(given.get(n)) for n in ("Global rank start", "Global rank stride", "Group size"))
     return (
         tuple(range(start, start + stride * size, stride)) if start >= 0 and stride > 0 and 0 < size < 1 << 22 else ()
     )
 
 
-def _group_key(m: Member, configured: dict[tuple[int, str], tuple[int, ...]]) -> Key:
+def _group_key(m: Member, configured: Configured) -> Key:
     name = m.given.get("Process Group Name")
     if isinstance(name, str):
-        return "group", name, _ranks_of(m, configured)
+        return "group", name, _ranks_of(m.given, m.recording, configured)
     return "stream", m.stream, ()
 
 
-def _pair(m: Member, rank: int, configured: dict[tuple[int, str], tuple[int, ...]]) -> tuple[int, ...]:
+def _pair(m: Member, rank: int, configured: Configured) -> tuple[int, ...]:
     """Return the ranks of sender and receiver of a message; empty if it is none, or they are not recorded. `Rank` is
     that of the partner in the group."""
     if m.operation is None or m.operation.function not in (SEND, RECEIVE):
@@ -302,7 +315,7 @@ def _pair(m: Member, rank: int, configured: dict[tuple[int, str], tuple[int, ...
     is_send = m.operation.function == SEND
     peer = whole(m.given.get("Dst Rank" if is_send else "Src Rank"))
     if peer == -1:
-        ranks, (own, partner) = _ranks_of(m, configured), m.named
+        ranks, (own, partner) = _ranks_of(m.given, m.recording, configured), m.named
         partner = whole(m.given.get("Rank", partner))
         # groups without ranks are taken for the default one if the rank in it is the same
         peer = ranks[partner] if 0 <= partner < len(ranks) else partner if not ranks and own == rank else -1

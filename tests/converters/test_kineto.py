@@ -611,6 +611,57 @@ def test_ranks__of_files_recorded_on_demand_are_no_roots(tmp_path):
     assert "notes" not in source.properties
 
 
+@pytest.mark.parametrize(
+    "head, given",
+    [
+        # the rank in a group of two of four ranks, whose members are listed with the operation, or in the head
+        ({}, {"Process Group Description": "tensor", "Process Group Ranks": "[1, 3]", "Rank": 1}),
+        (
+            {"pg_config": [{"pg_name": "7", "ranks": [1, 3]}, {"pg_name": "8", "ranks": [1, 2]}]},
+            {
+                "Process Group Description": "tensor",
+                "Process Group Name": "7",
+                "Process Group Ranks": "[1, ...]",
+                "Rank": 1,
+            },
+        ),
+        # its column and its row of a grid of processes
+        ({"pg_config": [{"pg_name": "7", "ranks": [1, 3]}, {"pg_name": "8", "ranks": [2, 3]}]}, None),
+    ],
+)
+def test_ranks__of_files_recorded_on_demand_follow_from_process_groups(tmp_path, head, given):
+    trace = Trace(0, 4).host(0, 10, "main")
+    trace.head["distributedInfo"] |= {"nccl_version": "unknown", **head}
+    if given is not None:
+        trace.host(2, 3, "record_param_comms", **nccl("allreduce", **given))
+    assert registry.open_source(trace.write(tmp_path / "x.json")).definitions["processes"]["rank"] == [3]
+
+
+def test_ranks__that_only_some_files_state_are_those_of_names_if_these_agree(tmp_path):
+    traces = two_ranks()
+    del traces[0].head["distributedInfo"]
+    folder = write_run(tmp_path / "run", traces)
+    assert registry.open_source(folder).definitions["processes"]["rank"] == [0, 1]
+    (folder / "rank1.json").rename(folder / "rank5.json")
+    with pytest.raises(SourceError, match="does not say its rank, and others do"):
+        registry.open_source(folder)
+
+
+def test_ranks__that_are_not_known_are_in_the_order_of_devices_if_these_are_known(tmp_path):
+    traces = two_ranks()
+    for name, device, trace in zip("ab", (3, 1), traces, strict=True):
+        del trace.head["distributedInfo"]
+        for event in trace.events:
+            event["pid"] = device if event["cat"] == "kernel" else 10 * device
+        trace.write(tmp_path / f"{name}.json")
+    source = registry.open_source(tmp_path)
+    assert source.properties["notes"][0].endswith("they are numbered in the order of the devices that they use")
+    locations = source.definitions["locations"]
+    process = {name: locations["process"][k] for k, name in enumerate(locations["name"]) if name.startswith("CUDA")}
+    rank = source.definitions["processes"]["rank"]
+    assert {name: rank[of] for name, of in process.items()} == {"CUDA[1:20]": 0, "CUDA[3:20]": 1}
+
+
 def refused(tmp_path, traces):
     with pytest.raises(SourceError) as error:
         registry.open_source(write_run(tmp_path / "run", traces))

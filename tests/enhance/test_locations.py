@@ -160,6 +160,18 @@ def test_device_streams__are_no_threads_that_properties_need(archive, enhance):
     assert "omp_idle_threads" not in analyze_model(enhance(archive), "expert").properties.id
 
 
+def test_accelerators__without_a_creator_belong_to_the_only_process_of_the_closest_node(archive, enhance):
+    # one device on the node of the first process, one on a board of the node of the second, one next to both nodes
+    machine = archive.node("machine", "machine")
+    nodes = [archive.node(f"node {k}", "node", machine) for k in range(2)]
+    for node in nodes:
+        archive.location("thread", archive.process(node=node)).call(0, 10, "main")
+    for node in (nodes[0], archive.node("board", "board", nodes[1]), machine):
+        group = archive.process("GPU", node, "accelerator")
+        archive.location("stream", group, "gpu").call(2, 8, "kernel")
+    assert enhance(archive).locations.process.tolist() == [0, 1, 0, 1, 4]
+
+
 def test_device_streams__are_told_from_processes(archive, enhance, tmp_path):
     accelerated(archive)
     store = enhance(archive).store

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from support.device_program import Rank, Simulation
@@ -17,6 +15,7 @@ from tracecols.findings.idle import find_gaps
 from tracecols.findings.mended import mended_of
 from tracecols.findings.starts import usual
 from tracecols.severity import wording
+from tracecols.severity.axes import SystemAxis
 from tracecols.severity.finding import location_in_words
 from tracecols.testing import Program
 
@@ -480,6 +479,11 @@ def test_usual__is_the_median_of_calls_that_are_not_the_first(seed):
     assert usual(process, region, ticks, is_first).tolist() == expected
 
 
-def test_stream_of_a_device_without_rank__has_its_name_only():
-    system = SimpleNamespace(rank=[-1], location_type=["gpu"], location_name=["HIP[0:0]"])
-    assert location_in_words(system, 0) == "stream HIP[0:0]"
+@pytest.mark.parametrize("is_created, expected", [(True, "rank 3 stream HIP[0:0]"), (False, "stream HIP[0:0]")])
+def test_stream_of_a_device_that_is_a_process__has_the_rank_of_the_process_it_belongs_to(is_created, expected):
+    # the device is below the process, or next to it
+    parent = [-1, 0, 1, 1 if is_created else 0, 3]
+    kinds = ["machine", "process", "thread", "accelerator", "stream"]
+    of = np.array([3, -1], np.int32), np.zeros(2, np.int32), ["main", "HIP[0:0]"], ["cpu_thread", "gpu"]
+    system = SystemAxis(kinds, [""] * 5, parent, [-1, -1, 0, -1, 1], *of)
+    assert location_in_words(system, 1) == expected

@@ -16,6 +16,7 @@ from support.device_program import Rank, Simulation
 
 import tracecols
 from tracecols.errors import AnalysisError
+from tracecols.report.devices import Answers, render
 from tracecols.testing import Program
 
 PARTS = ["compute_seconds", "overlapped_seconds", "exposed_seconds", "copy_seconds", "idle_seconds"]
@@ -51,6 +52,14 @@ def test_training_steps__are_divided_as_worked_out_by_hand():
     ]
     assert whole.step.tolist() == ["whole run"]
     assert ticks(whole, PARTS) == [[90, 10, 30, 0, 80]]
+
+
+@pytest.mark.parametrize("steps, title", [("step", "Training steps"), (None, "Whole run")])
+def test_command__calls_the_whole_run_no_training_step(steps, title):
+    with one_rank().trace() as trace:
+        found = Answers(trace.training_steps(steps), trace.stragglers(), trace.kernel_profile())
+    first, *_ = (str(part) for part in render(found, 5))
+    assert first.startswith(f"{title}: what devices do")
 
 
 def test_kernel_profile__has_latencies_and_queues():

@@ -16,6 +16,7 @@ import numpy as np
 from tracecols.causes.device_operations import DeviceOperations
 from tracecols.causes.device_waits import DeviceWaits
 from tracecols.causes.host_lines import roots_of_lines
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource
 from tracecols.enhance.dataflow.grouping import number_ascending
 from tracecols.enhance.dataflow.steps import SPENT, step
@@ -36,8 +37,8 @@ class Chains(NamedTuple):
 
     cells: Columns
     """What time counts for: `kind` (`ON_HOST`, ...), `location`, `call_path`, and the `origin` of an operation, one
-    more than the call path of the launch, 0 if that is not known and on hosts; int64, in the order of call paths,
-    locations, kinds and origins."""
+    more than the call path of the launch, 0 if that is not known and on hosts; int64, in the order of processes, call
+    paths, locations, kinds and origins."""
     operations: Operations
     row: Ints
     launched: Ints
@@ -46,7 +47,9 @@ class Chains(NamedTuple):
     """`row`, `launched`, `here` and `earlier`: (n_operations,) int64, the event that begins each operation, the time of
     its launch, or its begin if that is not known, and the cells of `kernels.chains.Cells`."""
     lines: Ints
-    """(n_lines,) int64: lines of hosts (`host_lines`)."""
+    first: Ints
+    end: Ints
+    """`lines`, `first` and `end`: (n_lines,) int64, lines of hosts (`host_lines`), and the cells of their processes."""
     hosts: Hosts
 
 
@@ -63,9 +66,14 @@ def device_chains(
     of, syncs, line = device_operations.operations, device_operations.syncs, host_lines
     lines, _ = number_ascending(np.concatenate([of.host, syncs.host, line.column("host")]))
     n_paths, path_of = len(facts.call_paths.whole), facts.call_paths.path_of
+    # streams without a host are one process
+    process_of = np.where(lines >= 0, facts.process[lines], -1)
+    processes = distinct(process_of)
 
-    def key(kind: int, location: Ints, path: Ints, origin: Ints | int = -1) -> Ints:
-        place = path * facts.n_locations + location
+    def key(kind: int, host: Ints, location: Ints, path: Ints, origin: Ints | int = -1) -> Ints:
+        # cells of a process are next to each other, so that walks touch little memory
+        process = np.searchsorted(processes, process_of[np.searchsorted(lines, host)])
+        place = (process * n_paths + path) * facts.n_locations + location
         found: Ints = (place * (WAITING + 1) + kind) * (n_paths + 1) + origin + 1
         return found
 
@@ -73,19 +81,20 @@ def device_chains(
     outside = np.array([roots.get(i, (0, -1)) for i in lines.tolist()], np.int64).reshape(-1, 2)
     path, origin = (path_of(p.astype(np.int32)) for p in (of.call_path, of.launch_call_path))
     keys = [
-        key(ON_STREAM, of.location, path, origin),
-        key(LATENCY, of.location, path, origin),
-        key(ON_HOST, of.location, path),
-        key(WAITING, of.location, path),
-        key(ON_HOST, line.column("location"), line.column("call_path")),
-        key(LATENCY, syncs.location, path_of(syncs.call_path.astype(np.int32))),
-        key(BEFORE, outside[:, 0], np.maximum(outside[:, 1], 0)),
+        key(ON_STREAM, of.host, of.location, path, origin),
+        key(LATENCY, of.host, of.location, path, origin),
+        key(ON_HOST, of.host, of.location, path),
+        key(WAITING, of.host, of.location, path),
+        key(ON_HOST, line.column("host"), line.column("location"), line.column("call_path")),
+        key(LATENCY, syncs.host, syncs.location, path_of(syncs.call_path.astype(np.int32))),
+        key(BEFORE, lines, outside[:, 0], np.maximum(outside[:, 1], 0)),
     ]
     found, number = number_ascending(np.concatenate(keys))
     cell, latency, here, earlier, line_cell, returns, root = np.split(number, np.cumsum([k.size for k in keys])[:-1])
     place, origin = np.divmod(found, n_paths + 1)
     place, kind = np.divmod(place, WAITING + 1)
     path, location = np.divmod(place, facts.n_locations)
+    of_process, path = np.divmod(path, n_paths)
     waits = device_waits.of(of.row)
     operations = Operations(
         np.searchsorted(lines, of.host),
@@ -116,7 +125,9 @@ def device_chains(
     )
     cells = Columns(found.size, {"kind": kind, "location": location, "call_path": path, "origin": origin})
     launched = np.where(of.launch_time != -1, of.launch_time, of.begin)
-    return Chains(cells, operations, of.row, launched, here, earlier, lines, hosts)
+    process = np.searchsorted(processes, process_of)
+    ends = np.searchsorted(of_process, process), np.searchsorted(of_process, process + 1)
+    return Chains(cells, operations, of.row, launched, here, earlier, lines, *ends, hosts)
 
 
 def sums_of(n_cells: int, n_waits: int = 0) -> Sums:

@@ -165,7 +165,7 @@ def _joined(every: Sequence[Chains]) -> tuple[Columns, Operations, Hosts, Cells,
         moved |= {"start": host.start[:-1] + entry, "exit_start": host.exit_start[:-1] + leave}
         hosts.append(host._replace(operation=operation(host.operation, o), **moved)[:-1])
         places.append((c.here + cell, c.earlier + cell, c.launched))
-        lines.append((np.full(c.lines.size, cell), np.full(c.lines.size, cell + len(c.cells))))
+        lines.append((c.first + cell, c.end + cell))
 
     def join(parts: list[Any]) -> Iterator[Any]:
         return (np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -12,7 +12,7 @@ from rich.text import Text
 from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
 from tracecols.report.tables import TextTable, middle_out, more_rows, plain_rows
-from tracecols.verbs.devices import FAULTS
+from tracecols.verbs.devices import FAULTS, WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,8 +42,9 @@ def render(found: Answers, rows: int, width: int = 160) -> Iterator[RenderableTy
         _stragglers(found.stragglers[:rows], width),
         _kernels(found.kernels[:rows], width),
     )
+    of = "Training steps" if set(found.steps.step) != {WHOLE} else "Whole run"
     titles = (
-        "Training steps: what devices do (idle: host-bound; communication: waits)",
+        f"{of}: what devices do (host: part of idle that hosts cause; waits: part of communication)",
         "Stragglers: who begins operations last, what others wait (waits), and why",
         "Kernels by time: latency from launch to begin, operations queued before",
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.enhance.definitions.locations import owners
 from tracecols.enhance.scan.paths import path_names
 from tracecols.given.printable import one_line
 from tracecols.given.providers import provider
@@ -463,10 +464,9 @@ class SystemAxis:
         of_node: dict[int, list[int]] = {}
         devices: dict[int, list[int]] = {}
         visited: set[int] = set()
-        for i, (node, creator) in enumerate(zip(processes["node"], processes["creator"], strict=True)):
-            is_created = processes["type"][i] == "accelerator" and creator >= 0
-            if is_created and processes["type"][creator] != "accelerator":
-                devices.setdefault(creator, []).append(i)
+        for i, (node, owner) in enumerate(zip(processes["node"], owners(store).tolist(), strict=True)):
+            if owner != i:
+                devices.setdefault(owner, []).append(i)
             else:
                 of_node.setdefault(node, []).append(i)
         of_process: dict[int, list[int]] = {}

@@ -121,13 +121,25 @@ def not_negative(cells: Cells) -> Cells:
     return Cells(kept.key, kept.value * (max(total, 0.0) / positive)) if positive else kept
 
 
+def _rank_of_stream(s: SystemAxis, location: int) -> int:
+    """Return the rank of a stream; if its device is a process of its own, that of the process which the device belongs
+    to; -1 if it is not known."""
+    rank, node = int(s.rank[location]), s.location.index(location)
+    while rank < 0 and node >= 0:
+        node = s.parent[node]
+        beside = [at for at, parent in zip(s.location, s.parent, strict=True) if parent == node and at >= 0]
+        rank = max((int(s.rank[at]) for at in beside), default=-1)
+    return rank
+
+
 def location_in_words(s: SystemAxis, location: int) -> str:
-    """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its name."""
-    words = f"rank {s.rank[location]}"
+    """Return rank and, if processes have several threads, thread of a location; for a stream of a device, its rank, if
+    it is known, and its name."""
     if s.location_type[location] == "gpu":
         stream = f"stream {printable(s.location_name[location]) or s.thread[location]}"
-        # devices may be processes of their own, which have no rank
-        return f"{words} {stream}" if s.rank[location] >= 0 else stream
+        rank = _rank_of_stream(s, location)
+        return f"rank {rank} {stream}" if rank >= 0 else stream
+    words = f"rank {s.rank[location]}"
     return f"{words} thread {s.thread[location]}" if s.has_threads else words
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -75,7 +75,7 @@ class Locations:
         known = _paradigms_of_hosts(store, is_device)
         device, names = _devices(store, is_device)
         return cls(
-            _with_creators(store, to_numpy(table.column("process"))),
+            owners(store)[to_numpy(table.column("process"))],
             to_numpy(table.column("thread")),
             (kind != "metric") & ~is_device,
             is_device,
@@ -205,21 +205,39 @@ def _devices(store: Store, is_device: Mask) -> tuple[NDArray[np.int32], tuple[st
     return device, tuple(name for _, name in numbers)
 
 
-def _with_creators(store: Store, group: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Replace accelerators by the process that created them; without a creator, by the only process if there is just
-    one."""
-    table = store.definitions["processes"]
-    kind, creator = table.column("type").to_pylist(), table.column("creator").to_pylist()
-    processes = [i for i, k in enumerate(kind) if k != "accelerator"]
-    of = np.arange(len(kind), dtype=np.int32)
-    for i, k in enumerate(kind):
-        if k == "accelerator":
-            above = creator[i]
-            if 0 <= above < len(kind) and kind[above] != "accelerator":
-                of[i] = above
-            elif len(processes) == 1:
-                of[i] = processes[0]
-    return of[group] if group.size else group
+def owners(store: Store) -> NDArray[np.int32]:
+    """Return the process that each location group belongs to: an accelerator to the process that created it; without a
+    creator, to the only process on the closest node above it that has processes, else to none but itself; (n_groups,)
+    int32."""
+    table = store.definitions["processes"].to_pydict()
+    parent = store.definitions["system_tree_nodes"].column("parent").to_pylist()
+    is_process = [kind != "accelerator" for kind in table["type"]]
+    of = np.arange(len(is_process), dtype=np.int32)
+    on_node: dict[int, set[int]] = {}
+    for i in np.flatnonzero(~np.array(is_process, bool)).tolist():
+        creator = table["creator"][i]
+        if 0 <= creator < len(is_process) and is_process[creator]:
+            of[i] = creator
+            continue
+        if not on_node:
+            for process in np.flatnonzero(is_process).tolist():
+                for node in _nodes_above(table["node"][process], parent):
+                    on_node.setdefault(node, set()).add(process)
+        nearest = next((on_node[n] for n in _nodes_above(table["node"][i], parent) if n in on_node), set())
+        if len(nearest) == 1:
+            (of[i],) = nearest
+    return of
+
+
+def _nodes_above(node: int, parent: list[int]) -> Iterator[int]:
+    """Yield a node and those above it; at last -1, which is above all."""
+    # a damaged archive may hold a node that is its own ancestor
+    for _ in parent:
+        if not 0 <= node < len(parent):
+            break
+        yield node
+        node = parent[node]
+    yield -1
 
 
 def _gpus_that_are_cpus(store: Store, candidates: Collection[int]) -> set[int]:
