@@ -322,3 +322,21 @@ def test_fences__cover_accesses_of_all_threads():
     with program.trace() as trace:
         cube = trace.analyze()
     assert [ticks(cube, f"mpi_rma_{name}") for name in ("wait_at_fence", "early_fence")] == [20, 15]
+
+
+@pytest.mark.parametrize(
+    ("conventions", "waits"),
+    [("exact", {"comm_late_post": 10, "late_complete": 30}), ("expert", {"earlytransfer": 0, "latecomplete": 0})],
+)
+def test_atomic_operations__access_windows_except_for_expert(conventions, waits):
+    program = WindowProgram(2)
+    side = {"window": 0, "remote": 0, "sent": 8, "received": 0, "matching": 1}
+    program.synchronise(1, "MPI_Win_start", 0, 0, other=0)
+    program.masters[1].enter(10, "MPI_Accumulate").record(10, K.RMA_ATOMIC, rma=side).leave(25)
+    program.synchronise(0, "MPI_Win_post", 20, 20, other=1)
+    program.synchronise(1, "MPI_Win_complete", 60, 60, other=0)
+    program.synchronise(0, "MPI_Win_wait", 30, 60, other=1)
+    with program.trace() as trace:
+        cube = trace.analyze(conventions)
+    assert {name: ticks(cube, f"mpi_rma_{name}") for name in waits} == waits
+    assert cube.violations() == []

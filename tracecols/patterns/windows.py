@@ -103,14 +103,14 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "Early Wait time after the last access of the origin, which completes late.",
     Pattern("epochs", until="complete_enter_time"),
     scalasca=None,
-    expert={},
+    expert={"last": "last_transfer_time"},
     advice="Call MPI_Win_complete right after the last access.",
 )
-def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to the end of the wait."""
+def late_complete(model: Model, m: CompoundTable, parent: Matches, *, last: str = "last_access_time") -> Matches:
+    """From the end of the origin's last access to the end of the wait; EXPERT knows puts and gets only."""
     row = parent.row
     waited_until = m.wait_enter_time[row] + parent.severity
-    late = np.where(m.last_access_time[row] != -1, waited_until - m.last_access_time[row], 0)
+    late = np.where(m[last][row] != -1, waited_until - m[last][row], 0)
     late = np.minimum(late, parent.severity)
     return parent.where(late > 0, severity=late)
 
@@ -142,8 +142,9 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )
 def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the access that the origin was in when the target posted to entering MPI_Win_post."""
-    waits = m.is_complete & (m.held_by == 2) & (m.held_time > 0)
+    """From entering MPI_Put or MPI_Get that the origin was in when the target posted to entering MPI_Win_post."""
+    waits = m.is_complete & (m.held_by == BY_ACCESS) & (m.held_time > 0)
+    waits &= region_of(model, m.held_call_path, called("(?i:mpi_(get|put))"))
     return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.held_location)
 
 

@@ -55,6 +55,9 @@ SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LO
 LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
 """Kinds of events about locks."""
 
+ACCESSES = mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))
+"""Kinds of events that access windows."""
+
 
 @step(GLOBAL, "window_members")
 def match_window_collectives(
@@ -164,7 +167,7 @@ def list_rma_operations(
     """Build the table of accesses to windows between hosts; copies of devices are in `copies`."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
     of_hosts = np.append(host_windows(facts), True)
-    at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
+    at = np.flatnonzero(ACCESSES[e.kind] & of_hosts[e.window])
     at = at[~facts.locations.is_device[e.location[at]]]
     location = e.location[at]
     own = facts.process[location]
@@ -313,7 +316,9 @@ def match_epochs(
     posted = calls["post_enter_time"][exposure]
     events = {"start": start, "access": access_event, "complete": complete}
     held = _held(call_instances, calls, events, access, posted, epoch, access_call)
-    last_access = _latest_of(epoch, call_instances.exit_time[access_call], start.size)
+    ends, transfers = call_instances.exit_time[access_call], e.kind[access_event] != K.RMA_ATOMIC
+    last_access = _latest_of(epoch, ends, start.size)
+    last_transfer = _latest_of(epoch[transfers], ends[transfers], start.size)
     return CompoundTable(
         EPOCHS,
         access.size,
@@ -330,6 +335,7 @@ def match_epochs(
             "complete_enter_time": calls["complete_enter_time"][access],
             "complete_call_path": calls["complete_call_path"][access],
             "last_access_time": last_access[access],
+            "last_transfer_time": last_transfer[access],
             "held_by": held.by.astype(np.int8),
             "held_time": posted - held.enter_time,
             "held_call_path": held.call_path,
@@ -410,7 +416,7 @@ def _meet(facts: Facts, e: Columns, sync: Ints, start: Ints, post: Ints) -> tupl
 def _accesses(e: Columns, place: Ints, start: Ints, complete: Ints) -> tuple[Ints, Ints]:
     """Find the events that access windows, given the numbers of all events by process in order of time. Return the
     access epoch of each, and the events."""
-    is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
+    is_access = ACCESSES[e.kind] & (e.call >= 0)
     epochs, found = [], []
     for window in distinct(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)
