@@ -11,8 +11,9 @@ from support.offload_program import small
 import tracecols
 from tracecols.drawings.programs import WindowProgram
 from tracecols.schema import NAMES
+from tracecols.schema import EventKind as K
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
-from tracecols.testing import assert_severities
+from tracecols.testing import Program, assert_severities
 
 
 def seconds(cube, name):
@@ -249,3 +250,93 @@ def test_late_complete__ends_with_the_wait_if_clocks_disagree():
     program.synchronise(1, "MPI_Win_wait", 10, 40, other=0).leave(65)
     assert_severities(program, "mpi_rma_early_wait", {("main/MPI_Win_wait", 1): 30})
     assert_severities(program, "mpi_rma_late_complete", {("main/MPI_Win_wait", 1): 10})
+
+
+def threaded():
+    """Two processes with two threads each, which call MPI outside of parallel regions, and a window."""
+    program = Program(processes=2, threads=2)
+    program.define("windows", name="window", communicator=0, flags=0)
+    for p in range(2):
+        program.define("groups", type="comm_group", paradigm="mpi", flags=0, members=[2 * p])
+    return program
+
+
+def synchronise(thread, name, enter, leave):
+    """Call MPI_Win_post, -start, -complete or -wait with the other process."""
+    side = {"window": 0, "group": 1 - thread.process, "level": 1}
+    thread.enter(enter, name).record(leave if name[8:] in ("complete", "wait") else enter, K.RMA_GROUP_SYNC, rma=side)
+    thread.leave(leave)
+
+
+def test_epochs__of_several_threads_follow_each_other_in_time():
+    program = threaded()
+    target, other_target, other_origin, origin = program.locations
+    synchronise(target, "MPI_Win_post", 0, 1)
+    synchronise(origin, "MPI_Win_start", 2, 3)
+    synchronise(origin, "MPI_Win_complete", 20, 30)
+    synchronise(target, "MPI_Win_wait", 10, 30)
+    synchronise(other_target, "MPI_Win_post", 40, 41)
+    synchronise(other_origin, "MPI_Win_start", 42, 43)
+    synchronise(other_origin, "MPI_Win_complete", 65, 70)
+    synchronise(other_target, "MPI_Win_wait", 50, 70)
+    # thread 0 waits from 10 to 20, thread 1 from 50 to 65; a piece that begins at 35 has the second wait
+    for start, expected in ((None, [10, 15]), (35, [15])):
+        with program.trace() as trace, trace.piece(start) as piece:
+            assert piece.analyze().cells["mpi_rma_early_wait"].value.tolist() == expected
+
+
+def test_epochs__may_be_shared_by_threads():
+    program = threaded()
+    posts, waits, starts, accesses = program.locations
+    synchronise(starts, "MPI_Win_start", 0, 1)
+    put = {"window": 0, "remote": 0, "sent": 8, "received": 0, "matching": 1}
+    accesses.enter(10, "MPI_Put").record(10, K.RMA_PUT, rma=put).leave(25)
+    synchronise(posts, "MPI_Win_post", 20, 21)
+    synchronise(accesses, "MPI_Win_complete", 60, 65)
+    synchronise(waits, "MPI_Win_wait", 30, 65)
+    # the put waits from 10 to 20; MPI_Win_wait from 30 to 60, all of it after the put
+    with program.trace() as trace:
+        cube = trace.analyze()
+        found = trace.frame("waits", raw=True)
+    for name, thread, wait in (("comm_late_post", 3, 10), ("early_wait", 1, 30), ("late_complete", 1, 30)):
+        cells = cube.cells[f"mpi_rma_{name}"]
+        assert (cells.location.tolist(), cells.value.tolist()) == ([thread], [wait]), name
+    assert sorted(zip(found.location, found.cause_location, strict=True)) == [(1, 3), (3, 0)]
+    assert ticks(cube, "delay_onesided_aggregate") == 40
+
+
+def test_fences__cover_accesses_of_all_threads():
+    program = threaded()
+    masters, other = program.masters, program.locations[3]
+
+    def fence(enter, leave):
+        for one, begin in zip(masters, enter, strict=True):
+            side = {"window": 0, "op": 0, "level": 3, "sent": 0, "received": 0}
+            one.enter(begin, "MPI_Win_fence").record(leave, K.RMA_COLLECTIVE_END, rma=side).leave(leave)
+
+    fence((0, 0), 5)
+    put = {"window": 0, "remote": 0, "sent": 8, "received": 0, "matching": 1}
+    other.enter(6, "MPI_Put").record(6, K.RMA_PUT, rma=put).leave(25)
+    fence((10, 30), 35)
+    # process 0 waits from 10 to 30, until 25 for the put
+    with program.trace() as trace:
+        cube = trace.analyze()
+    assert [ticks(cube, f"mpi_rma_{name}") for name in ("wait_at_fence", "early_fence")] == [20, 15]
+
+
+@pytest.mark.parametrize(
+    ("conventions", "waits"),
+    [("exact", {"comm_late_post": 10, "late_complete": 30}), ("expert", {"earlytransfer": 0, "latecomplete": 0})],
+)
+def test_atomic_operations__access_windows_except_for_expert(conventions, waits):
+    program = WindowProgram(2)
+    side = {"window": 0, "remote": 0, "sent": 8, "received": 0, "matching": 1}
+    program.synchronise(1, "MPI_Win_start", 0, 0, other=0)
+    program.masters[1].enter(10, "MPI_Accumulate").record(10, K.RMA_ATOMIC, rma=side).leave(25)
+    program.synchronise(0, "MPI_Win_post", 20, 20, other=1)
+    program.synchronise(1, "MPI_Win_complete", 60, 60, other=0)
+    program.synchronise(0, "MPI_Win_wait", 30, 60, other=1)
+    with program.trace() as trace:
+        cube = trace.analyze(conventions)
+    assert {name: ticks(cube, f"mpi_rma_{name}") for name in waits} == waits
+    assert cube.violations() == []

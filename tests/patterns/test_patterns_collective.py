@@ -75,6 +75,13 @@ CASES = {
     "n to n: an end as the latest begins is no overlap": Case(
         "allgatherv", [(10, 40), (25, 46), (40, 50)], {"wait_nxn": {0: 15}, "nxn_completion": {1: 6}}, [8, 8, 0]
     ),
+    # 1 and 2 send, and begin last at 25: only the first of them takes part; 0 and 1 end from 30 on
+    "n to n: of equal senders one takes part": Case(
+        "allgatherv",
+        [(10, 30), (25, 46), (25, 50), (40, 60)],
+        {"wait_nxn": {0: 15}, "nxn_completion": {1: 16}},
+        [8, 8, 8, 0],
+    ),
     "n to n: without bytes": Case("allreduce", THREE, {}, 0, 0),
     "n to n: of one process": Case("allreduce", [(10, 45)], {}),
     "n to n: counts per pair, v": Case("alltoallv", THREE, {}),

@@ -175,13 +175,15 @@ def _of_windows(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
 def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
     """Yield the waits of general active target synchronisation: of targets for the last MPI_Win_complete, of origins
     for MPI_Win_post."""
-    complete = Events(m.origin, m.complete, m.complete_call_path, m.complete_enter_time, m.complete_enter_time)
-    wait = Events(m.target, m.wait, m.wait_call_path, m.wait_enter_time, m.wait_exit_time)
+    complete = Events(
+        m.complete_location, m.complete, m.complete_call_path, m.complete_enter_time, m.complete_enter_time
+    )
+    wait = Events(m.wait_location, m.wait, m.wait_call_path, m.wait_enter_time, m.wait_exit_time)
     ticks, waits = wait_for_completion(m)
     at = np.flatnonzero(waits)
     yield Waiting("one_sided", wait.at(at), complete.at(at), ticks[at])
     post = Events(m.target, m.post, m.post_call_path, m.post_enter_time, m.post_enter_time)
-    held = Events(m.origin, m.held, m.held_call_path, m.posted_in, m.held_exit_time)
+    held = Events(m.held_location, m.held, m.held_call_path, m.posted_in, m.held_exit_time)
     ticks, waits = wait_for_posts(m)
     at = np.flatnonzero(waits)
     yield Waiting("one_sided", held.at(at), post.at(at), ticks[at])

@@ -35,6 +35,7 @@ from tracecols.enhance.mpi.waits import (
     ONE_TO_N,
     SCAN,
     Participants,
+    are_causes,
     of_operations,
     synchronised,
     wait_for_locks,
@@ -306,7 +307,7 @@ def _who_waits(kind: str, p: Participants, waits_here: Mask) -> _Shares:
     at = np.arange(p.begin.size)
     if kind == "barrier":
         cause, is_whole = p.latest(everyone), p.all_meet() | ~p.crosses
-        takes_part = is_whole | (p.begin < pick(p.begin, cause)) | _are_causes(cause)
+        takes_part = is_whole | (p.begin < pick(p.begin, cause)) | are_causes(cause)
         return _Shares(cause, takes_part, everyone, is_whole)
     if kind == "management":
         is_whole, cause = p.min(p.end) >= p.max(p.begin), p.latest(everyone)
@@ -314,26 +315,17 @@ def _who_waits(kind: str, p: Participants, waits_here: Mask) -> _Shares:
     if kind == "n_to_n":
         is_whole = p.all_meet()
         cause = np.where(is_whole, p.latest(everyone), p.latest(p.sent > 0))
-        # in a partial exchange, of several last senders that begin at the same time only the cause takes part
-        takes_part = synchronised(p)[2] & (is_whole | (p.begin < pick(p.begin, cause)) | _are_causes(cause))
-        return _Shares(cause, takes_part, is_whole | (p.received > 0), is_whole)
+        return _Shares(cause, synchronised(p)[2], is_whole | (p.received > 0), is_whole)
     if kind == "scan":
         until, cause = p.latest_of_lower_ranks()
         waits = ((p.sent > 0) | (p.received > 0)) & (p.begin < until)
-        return _Shares(cause, waits | _are_causes(cause[waits], at.size), waits, ~everyone)
+        return _Shares(cause, waits | are_causes(cause[waits], at.size), waits, ~everyone)
     if kind == "one_to_n":
         cause, receives = p.latest(p.is_root & (p.sent > 0)), ~p.is_root
     else:
         cause, receives = p.latest(p.sent > 0), p.is_root
     waits = receives & (p.received > 0) & (p.begin < pick(p.begin, cause))
     return _Shares(cause, waits | ((at == cause) & p.any(waits & (cause >= 0))), waits, ~everyone)
-
-
-def _are_causes(cause: Ints, n: int | None = None) -> Mask:
-    """Return a mask of the members, by default as many as there are causes, that are the cause of any; -1 is none."""
-    found = np.zeros(cause.size if n is None else n, bool)
-    found[cause[cause >= 0]] = True
-    return found
 
 
 def _partners(process: NDArray[np.integer[Any]], cause: Ints, others: Ints, here: Ints) -> NDArray[np.integer[Any]]:

@@ -93,7 +93,7 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     rows = rows[starts_run(m.completed_by[rows])]
     chosen = np.zeros(len(m), bool)
     chosen[rows] = True
-    return parent.where(chosen, severity=wait)
+    return parent.where(chosen, severity=wait, location=m.wait_location)
 
 
 @declare(
@@ -103,14 +103,14 @@ def early_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "Early Wait time after the last access of the origin, which completes late.",
     Pattern("epochs", until="complete_enter_time"),
     scalasca=None,
-    expert={},
+    expert={"last": "last_transfer_time"},
     advice="Call MPI_Win_complete right after the last access.",
 )
-def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From the end of the origin's last access to the end of the wait."""
+def late_complete(model: Model, m: CompoundTable, parent: Matches, *, last: str = "last_access_time") -> Matches:
+    """From the end of the origin's last access to the end of the wait; EXPERT knows puts and gets only."""
     row = parent.row
     waited_until = m.wait_enter_time[row] + parent.severity
-    late = np.where(m.last_access_time[row] != -1, waited_until - m.last_access_time[row], 0)
+    late = np.where(m[last][row] != -1, waited_until - m[last][row], 0)
     late = np.minimum(late, parent.severity)
     return parent.where(late > 0, severity=late)
 
@@ -128,7 +128,7 @@ def late_complete(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that the origin was in when the target posted to entering MPI_Win_post."""
     waits = m.is_complete & ((m.held_by == 1) | (m.held_by == 3)) & (m.held_time > 0)
-    return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+    return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.held_location)
 
 
 @declare(
@@ -142,9 +142,10 @@ def late_post(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Call MPI_Win_post earlier, or begin the access epoch later.",
 )
 def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From entering the access that the origin was in when the target posted to entering MPI_Win_post."""
-    waits = m.is_complete & (m.held_by == 2) & (m.held_time > 0)
-    return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.origin)
+    """From entering MPI_Put or MPI_Get that the origin was in when the target posted to entering MPI_Win_post."""
+    waits = m.is_complete & (m.held_by == BY_ACCESS) & (m.held_time > 0)
+    waits &= region_of(model, m.held_call_path, called("(?i:mpi_(get|put))"))
+    return parent.where(waits, severity=m.held_time, call_path=m.held_call_path, location=m.held_location)
 
 
 # -- the default conventions -------------------------------------------------------------------------------------------
@@ -209,7 +210,9 @@ def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_rma_sync_active",
     "Early Wait",
     "Time MPI_Win_wait waits for the last origin to complete its accesses.",
-    Pattern("epochs", since="wait_enter_time", cause=Cause("origin", "complete_call_path", "complete_enter_time")),
+    Pattern(
+        "epochs", since="wait_enter_time", cause=Cause("complete_location", "complete_call_path", "complete_enter_time")
+    ),
     needs="windows",
     advice="Call MPI_Win_wait later, or balance the work of the origins.",
     delay="delay_onesided_aggregate",
@@ -217,7 +220,7 @@ def early_fence(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 def early_wait_in_call(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering MPI_Win_wait to the latest enter of MPI_Win_complete, or to the end of the call."""
     wait, waits = wait_for_completion(m)
-    return parent.where(waits, severity=wait)
+    return parent.where(waits, severity=wait, location=m.wait_location)
 
 
 declare(
@@ -243,7 +246,9 @@ declare(
 def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the call that the origin was in to the latest MPI_Win_post of its targets."""
     wait, waits = wait_for_posts(m)
-    return parent.where(waits & (m.held_by != BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.origin)
+    return parent.where(
+        waits & (m.held_by != BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.held_location
+    )
 
 
 @declare(
@@ -259,7 +264,9 @@ def late_post_in_sync(model: Model, m: CompoundTable, parent: Matches) -> Matche
 def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """From entering the access that the origin was in to MPI_Win_post of the target."""
     wait, waits = wait_for_posts(m)
-    return parent.where(waits & (m.held_by == BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.origin)
+    return parent.where(
+        waits & (m.held_by == BY_ACCESS), severity=wait, call_path=m.held_call_path, location=m.held_location
+    )
 
 
 @declare(

@@ -395,18 +395,17 @@ class OperationCounter:
         *,
         counts: Mask | None = None,
         holds: Mask | None = None,
-        by_time: bool = True,
         rows: tuple[Ints, ...] = (),
     ) -> Operations:
         """Number operations in the whole trace and in the slice: in the order of the events `begun`, by process in
-        order of time, or (not `by_time`) thread by thread. The events `done` at the same process complete them, and
+        order of time. The events `done` at the same process complete them, and
         `rows`, (n,) each, are all their events.
 
         Masks, (n,), select the operations that are counted in the whole trace (`counts`, all by default), and in the
         slice (`holds`, by default those that are completed in it).
         """
         bounds, (location, row) = self._bounds, begun
-        by_time = by_time and self._have_threads(location)
+        by_time = self._have_threads(location)
         order = self._order.argsort(row, self._times(*begun)) if by_time else np.argsort(row, kind="stable")
         counted = order if counts is None else order[counts[order]]
         held = order[(bounds.holds(*done) if holds is None else holds)[order]]
@@ -617,13 +616,14 @@ class OperationCounter:
         side, location = self._side("rma", members, ["window"])
         mine = np.flatnonzero(
             SYNCHRONIZES[side["kind"]] & (side["window"] >= 0) & self._bounds.precedes(location, side["row"])
-        )[::-1]
-        at, window = location[mine], side["window"][mine].astype(np.int64)
+        )
+        mine = mine[self._by_time(Events(location[mine], side["row"][mine]))][::-1]
+        at, window = self._process[location[mine]], side["window"][mine].astype(np.int64)
         first = number(combine(at, window))[1]
         first = first[side["kind"][mine][first] == K.RMA_COLLECTIVE_END]
         rows = np.zeros((first.size, N_COLUMNS), np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 6] = Numbered.FENCED, at[first], window[first], 1
-        return np.concatenate([rows, self._rows_besides(Numbered.FENCED, members, at, window)])
+        return np.concatenate([rows, self._rows_besides(Numbered.FENCED, distinct(self._process[members]), at, window)])
 
     def _next_on_windows(self, members: Ints) -> Ints:
         """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for
@@ -649,8 +649,9 @@ class OperationCounter:
         at, row, window = location[sync], side["row"][sync].astype(np.int64), side["window"][sync].astype(np.int64)
         calls = self._calls_at(at, row, self._synchronises)
         held = np.flatnonzero(calls.enter >= 0)
+        held = held[self._by_time(Events(at[held], row[held]))]
         at, row, window, sync, calls = at[held], row[held], window[held], sync[held], calls.take(held)
-        pairs = pair_epochs(self._regions, calls.region, side["level"][sync], combine(at, window))
+        pairs = pair_epochs(self._regions, calls.region, side["level"][sync], combine(self._process[at], window))
         for what, (first, last) in zip((Numbered.ACCESS, Numbered.EXPOSURE), pairs, strict=True):
             opened = first[self._bounds.precedes(at[first], row[first]) & self._bounds.holds(at[last], row[last])]
             self._repeat(at[opened], at[opened], row[opened], side["kind"][sync][opened], calls.take(opened))
@@ -658,7 +659,7 @@ class OperationCounter:
             begin, end = first[epoch], last[epoch]
             keys = Keys.each(self._process[at[begin]], other, window[begin])
             begun, ends = (Events(at[x], row[x]) for x in (begin, end))
-            yield self._count(what, keys, begun, ends, by_time=False)
+            yield self._count(what, keys, begun, ends)
 
     def _locks(self, members: Ints) -> None:
         """Repeat the calls that took locks of windows if these are held, or requested, at the start."""

@@ -65,7 +65,7 @@ def wait_for_completion(m: CompoundTable) -> Waits:
 def wait_for_posts(m: CompoundTable) -> Waits:
     """Find the waits of origins in a call for the latest MPI_Win_post of their targets (`epochs`)."""
     waits = m.is_complete & (m.held_by > 0)
-    return m.held_time, largest_of_each(m.held_time, waits, m.origin, m.posted_in)
+    return m.held_time, largest_of_each(m.held_time, waits, m.held_location, m.posted_in)
 
 
 def wait_for_window_locks(m: CompoundTable) -> tuple[Ints, Mask, Mask]:

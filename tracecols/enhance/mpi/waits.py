@@ -264,14 +264,11 @@ class Participants:
         first = self._groups.min(np.where(among, self.begin, LATE))[self._awaited]
         return np.where(first < LATE, first, self.begin)
 
-    def begins_last(self, among: Mask) -> Mask:
-        """Return a mask of those that begin last among some participants of their group."""
-        return among & (self.begin == self._groups.max(np.where(among, self.begin, EARLY))[self._groups.group])
-
     def latest(self, among: Mask) -> Ints:
         """Find the last to begin among some of the participants that each participant may wait for; ties go to the
         lowest rank; if there are none, the participant itself if another group waits for it, else -1."""
-        return self._lowest(self.begins_last(among))
+        last = self._groups.max(np.where(among, self.begin, EARLY))[self._groups.group]
+        return self._lowest(among & (self.begin == last))
 
     def earliest(self, among: Mask) -> Ints:
         """Find the first to begin among some of the participants that each participant may wait for, as `latest`."""
@@ -290,6 +287,14 @@ class Participants:
         found = of.min(np.where(among & (self.rank == lowest), at, at.size))
         result = found[self._awaited]
         return np.where(result < at.size, result, np.where(found[of.group] == at, at, -1))
+
+
+def are_causes(cause: Ints, n: int | None = None) -> Mask:
+    """Return a mask of the participants, by default as many as there are causes, that are the cause of any; -1 is
+    none."""
+    found = np.zeros(cause.size if n is None else n, bool)
+    found[cause[cause >= 0]] = True
+    return found
 
 
 def latest_of_lower_ranks(operation: Ints, rank: NDArray[np.integer], begin: Ints, sends: Mask) -> tuple[Ints, Ints]:
@@ -317,11 +322,11 @@ def latest_of_lower_ranks(operation: Ints, rank: NDArray[np.integer], begin: Int
 def synchronised(c: Participants) -> tuple[Ints, Ints, Mask]:
     """Find the times until which participants of n-to-n operations wait: the latest begin of all that they may wait for
     if all were inside at the same time, else of those that send. Also returns the earliest end of those that
-    synchronise, and their mask."""
+    synchronise, and their mask: all, else those that wait and the last that sends (of equal ones the lowest rank)."""
     overlap = c.all_meet()
     sends, receives = c.sent > 0, c.received > 0
     late_sender = np.where(receives, c.latest_begin(sends), c.begin)
     until = np.where(overlap, c.latest_begin(np.ones(sends.size, bool)), late_sender)
-    takes_part = overlap | (c.begin < late_sender) | c.begins_last(sends)
+    takes_part = overlap | (c.begin < late_sender) | are_causes(c.latest(sends))
     takes_part &= c.any((c.sent > 0) | (c.received > 0))
     return until, c.min(np.where(takes_part, c.end, LATE)), takes_part

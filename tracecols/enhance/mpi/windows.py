@@ -24,6 +24,7 @@ from tracecols.enhance.dataflow.grouping import (
     number,
     occurrence,
     pairs_of,
+    positions,
     ranges,
 )
 from tracecols.enhance.dataflow.steps import GLOBAL, step
@@ -53,6 +54,9 @@ SYNCHRONIZES = mask_of((K.RMA_COLLECTIVE_END, K.RMA_GROUP_SYNC, K.RMA_REQUEST_LO
 
 LOCKS = mask_of((K.RMA_REQUEST_LOCK, K.RMA_ACQUIRE_LOCK, K.RMA_RELEASE_LOCK))
 """Kinds of events about locks."""
+
+ACCESSES = mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))
+"""Kinds of events that access windows."""
 
 
 @step(GLOBAL, "window_members")
@@ -92,7 +96,7 @@ def match_window_collectives(
     is_root = (root >= 0) & (rank_of == root)
     never = np.iinfo(np.int64).min
     root_enter = segments.max(np.where(is_root & complete[instance], enter, never))
-    last_access = _last_accesses(facts, rma_operations, process, window, k, e.row[end])
+    last_access = _last_accesses(facts, rma_operations, e, end, k)
     return CompoundTable(
         WINDOW_MEMBERS,
         end.size,
@@ -124,21 +128,21 @@ def _latest_of(group: Ints, time: Ints, n: int) -> Ints:
     return np.where(segments.count() > 0, segments.max(time), -1)
 
 
-def _last_accesses(
-    facts: Facts, operations: CompoundTable, process: NDArray[np.int32], window: NDArray[np.int32], k: Ints, end: Ints
-) -> Ints:
+def _last_accesses(facts: Facts, operations: CompoundTable, e: Columns, end: Ints, k: Ints) -> Ints:
     """Find when others last accessed each participant of a window operation since the previous one; -1 never.
 
-    `k` is the number of the operation on the window for each participant, `end` the event that ends it.
+    `end` are the events among `e` that end the operation at the participants, `k` its numbers on the window.
     """
     known = np.flatnonzero(operations.is_fenced & (operations.target >= 0) & (operations.exit_time != -1))
     if not end.size or not known.size:
         return np.full(end.size, -1, np.int64)
+    place, process, window = _by_process(facts, e), facts.process[e.location[end]], e.window[end]
     origin = facts.process[operations.location[known]].astype(np.int64)
     of, target = operations.window[known].astype(np.int64), operations.target[known].astype(np.int64)
     n = end.size
     key = combine(np.concatenate([process, origin]), np.concatenate([window, of]))
-    before = latest_before(key[:n], end, key[n:], operations.event[known])
+    accessed = place[np.searchsorted(e.row, operations.event[known])]
+    before = latest_before(key[:n], place[end], key[n:], accessed)
     first = facts.numbering.number(Numbered.WINDOW, np.zeros(known.size, np.int64), origin, of)
     number_of = np.where(before >= 0, pick(k, before) + 1, first)
     remote = origin != target
@@ -151,6 +155,11 @@ def _last_accesses(
     return _latest_of(at[at >= 0], operations.exit_time[known][remote][at >= 0], n)
 
 
+def _by_process(facts: Facts, e: Columns) -> Ints:
+    """Number events by process in order of time: the threads of a process share its windows."""
+    return positions(facts.order.argsort(e.row, e.time, facts.process[e.location]))
+
+
 @step(GLOBAL, "rma_operations")
 def list_rma_operations(
     facts: Facts, scans: Sequence[LocationScan], members: Ints, call_instances: CallInstances
@@ -158,7 +167,7 @@ def list_rma_operations(
     """Build the table of accesses to windows between hosts; copies of devices are in `copies`."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "sent", "received"])
     of_hosts = np.append(host_windows(facts), True)
-    at = np.flatnonzero(mask_of((K.RMA_PUT, K.RMA_GET, K.RMA_ATOMIC))[e.kind] & of_hosts[e.window])
+    at = np.flatnonzero(ACCESSES[e.kind] & of_hosts[e.window])
     at = at[~facts.locations.is_device[e.location[at]]]
     location = e.location[at]
     own = facts.process[location]
@@ -167,11 +176,11 @@ def list_rma_operations(
     # accesses after a collective operation on their window belong to fences, not to other epochs
     sync = np.flatnonzero(SYNCHRONIZES[e.kind] & (e.window >= 0))
     both = np.concatenate([sync, at])
-    key = combine(e.location[both], e.window[both])
-    last = latest_before(key[: sync.size], e.row[sync], key[sync.size :], e.row[at])
+    key, place = combine(facts.process[e.location[both]], e.window[both]), _by_process(facts, e)
+    last = latest_before(key[: sync.size], place[sync], key[sync.size :], place[at])
     is_fenced = pick(e.kind[sync].astype(np.int64), last) == K.RMA_COLLECTIVE_END
     none = np.zeros(at.size, np.int64)
-    is_fenced |= (last < 0) & (facts.numbering.number(Numbered.FENCED, none, location, e.window[at]) > 0)
+    is_fenced |= (last < 0) & (facts.numbering.number(Numbered.FENCED, none, own, e.window[at]) > 0)
     return CompoundTable(
         RMA_OPERATIONS,
         at.size,
@@ -278,10 +287,12 @@ def match_epochs(
     """Build the table of access epochs, with one row for each exposure epoch that an epoch accesses."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "group", "level"])
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
+    place = _by_process(facts, e)
+    sync = sync[np.argsort(place[sync])]
     call = e.call[sync]
     region = facts.call_paths.region[call_instances.call_path[call]]
     (start, complete), (post, wait) = pair_epochs(
-        facts.regions, region, e.level[sync], combine(e.location[sync], e.window[sync])
+        facts.regions, region, e.level[sync], combine(facts.process[e.location[sync]], e.window[sync])
     )
     access, exposure = _meet(facts, e, sync, start, post)
     start, complete, post, wait = sync[start], sync[complete], sync[post], sync[wait]
@@ -300,12 +311,14 @@ def match_epochs(
     calls: dict[str, NDArray[Any]] = {}
     for role, at in (("start", start), ("complete", complete), ("post", post), ("wait", wait)):
         calls |= call_instances.columns_of(role, e.call[at])
-    epoch, access_event = _accesses(e, start, complete)
+    epoch, access_event = _accesses(e, place, start, complete)
     access_call = e.call[access_event]
     posted = calls["post_enter_time"][exposure]
-    events = {"start": e.row[start], "access": e.row[access_event], "complete": e.row[complete]}
+    events = {"start": start, "access": access_event, "complete": complete}
     held = _held(call_instances, calls, events, access, posted, epoch, access_call)
-    last_access = _latest_of(epoch, call_instances.exit_time[access_call], start.size)
+    ends, transfers = call_instances.exit_time[access_call], e.kind[access_event] != K.RMA_ATOMIC
+    last_access = _latest_of(epoch, ends, start.size)
+    last_transfer = _latest_of(epoch[transfers], ends[transfers], start.size)
     return CompoundTable(
         EPOCHS,
         access.size,
@@ -322,6 +335,7 @@ def match_epochs(
             "complete_enter_time": calls["complete_enter_time"][access],
             "complete_call_path": calls["complete_call_path"][access],
             "last_access_time": last_access[access],
+            "last_transfer_time": last_transfer[access],
             "held_by": held.by.astype(np.int8),
             "held_time": posted - held.enter_time,
             "held_call_path": held.call_path,
@@ -332,8 +346,11 @@ def match_epochs(
             "post_call_path": calls["post_call_path"][exposure],
             "wait": e.row[wait][exposure],
             "complete": e.row[complete][access],
-            "held": held.event,
+            "held": pick(e.row, held.event),
             "held_exit_time": held.exit_time,
+            "wait_location": e.location[wait][exposure],
+            "complete_location": e.location[complete][access],
+            "held_location": np.where(held.event >= 0, e.location[held.event], e.location[start][access]),
         },
         {"exposure epochs that lack access epochs": int(post.size - number(exposure[is_complete])[1].size)},
     )
@@ -346,8 +363,8 @@ Pairs = tuple[Ints, Ints]
 def pair_epochs(regions: Regions, region: NDArray[np.int32], level: Ints, key: Ints) -> tuple[Pairs, Pairs]:
     """Find the group synchronisations that begin and end access epochs and exposure epochs.
 
-    Synchronisations are by location in order; `region` is the region of the call of each, `level` its synchronisation
-    level, and `key` combines location and window. Epochs that do not end are skipped.
+    Synchronisations are by process in order of time; `region` is the region of the call of each, `level` its
+    synchronisation level, and `key` combines process and window. Epochs that do not end are skipped.
     """
     role_of = np.array([_ROLES.get(n, -1) for n in regions.lower] + [-1], np.int64)
     role = role_of[region]
@@ -396,17 +413,18 @@ def _meet(facts: Facts, e: Columns, sync: Ints, start: Ints, post: Ints) -> tupl
     return access[left[right]], exposure[right]
 
 
-def _accesses(e: Columns, start: Ints, complete: Ints) -> tuple[Ints, Ints]:
-    """Find the events that access windows. Return the access epoch of each, and the events."""
-    is_access = mask_of((K.RMA_PUT, K.RMA_GET))[e.kind] & (e.call >= 0)
+def _accesses(e: Columns, place: Ints, start: Ints, complete: Ints) -> tuple[Ints, Ints]:
+    """Find the events that access windows, given the numbers of all events by process in order of time. Return the
+    access epoch of each, and the events."""
+    is_access = ACCESSES[e.kind] & (e.call >= 0)
     epochs, found = [], []
     for window in distinct(e.window[start]).tolist():
         mine = np.flatnonzero(e.window[start] == window)
-        mine = mine[np.argsort(e.row[start[mine]])]
+        mine = mine[np.argsort(place[start[mine]])]
         # a get without a window belongs to the epoch in which it lies
         at = np.flatnonzero(is_access & ((e.window == window) | (e.window < 0)))
-        before = np.searchsorted(e.row[start[mine]], e.row[at]) - 1
-        inside = (before >= 0) & (e.row[at] < e.row[complete[mine]][before])
+        before = np.searchsorted(place[start[mine]], place[at]) - 1
+        inside = (before >= 0) & (place[at] < place[complete[mine]][before])
         epochs.append(mine[before[inside]])
         found.append(at[inside])
     nothing = np.zeros(0, np.int64)

@@ -45,8 +45,9 @@ class Numbered(IntEnum):
     """(origin, target, window), access epochs."""
     EXPOSURE = 7
     """(target, origin, window), exposure epochs."""
-    FENCED = 8
-    """(location, window): 1 if the last synchronisation before the slice was collective; nothing is counted."""
+    FENCED = 9
+    """(process, window): 1 if the last synchronisation before the slice was collective; nothing is counted. Older
+    slices have 8 for this, with locations, and are read without it."""
 
 
 class Numbering:
