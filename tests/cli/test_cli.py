@@ -362,7 +362,7 @@ def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_p
     listed = run("info", cube, env={"COLUMNS": "1000"}).output
     assert "4  differences from conventions scalasca in root causes: " in listed
     assert "Process x Thread  2 Process x 3 Thread" in listed and "<Topology" not in listed
-    assert "waits whose causes it does not know are charged (14 waits, 0.0356966 s)" in listed
+    assert "waits whose causes it does not know are charged (14 waits, 35.7 ms)" in listed
     only = run("analyze", trace, "-p", "mpi_latesender", "-o", tmp_path / "r.severity")
     assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr
 

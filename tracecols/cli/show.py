@@ -147,10 +147,9 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
     mask = None if call_path is None else cube.find_call_paths(call_path)
     table = cube.by_subdomain(name, subdomains, mask)
     if as_json:
-        import json
+        from tracecols.report.tables import plain_rows
 
-        rows = json.loads(table.reset_index().to_json(orient="records", double_precision=15))
-        echo(json.dumps({"property": name, "subdomains": rows}))
+        echo_json({"format": "tracecols subdomains", "property": name, "subdomains": plain_rows(table.reset_index())})
         return
     unit = cube.properties.unit[cube.properties.number[name]]
     echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")

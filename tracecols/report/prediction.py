@@ -101,4 +101,4 @@ def plain(
     found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
     if mended is not None:
         found = {"gains": plain_rows(prediction.gains), "mended": plain_rows(mended), **found}
-    return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}
+    return {"format": "tracecols prediction", **prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}

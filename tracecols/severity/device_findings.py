@@ -125,7 +125,7 @@ def busy_devices(cube: Severities) -> Iterator[Finding]:
         meanwhile=(),
         advice=advice,
         call_path=best,
-        what=f"{_devices_are(facts)} busy {busy:.0%} of the time: {takes} the run time{named}",
+        what=f"{_devices_are(facts)} busy {busy:.0%} of the time: {takes} the runtime{named}",
         cause_region=region.call_path,
         shows=f"{title} take {wording.seconds(float(cells.value.sum()) * cube.scale(name))} on all devices",
         **OF_DEVICES,
