@@ -357,6 +357,8 @@ class Display:
             if plane:
                 at = ", ".join(f"{d} {i}" for d, i in zip(t.dimensions[2:], plane, strict=True))
                 yield Text(at, "bold")
+            if fits:
+                yield Text(" " * 8 + "".join(f"{x:9}" for x in range(flat.shape[0])), "dim")
             for y in range(flat.shape[1]):
                 line = Text(f"{y:6}  ", "dim")
                 for value in flat[(slice(None), y, *plane)].tolist():
