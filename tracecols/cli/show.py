@@ -96,8 +96,8 @@ def show(
     """Print a severity CUBE: the property tree; with -p, the call tree of a property; with -c, the locations of a call
     path; with --topology, a property on a grid. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
 
-    Only the time between MPI_Init and MPI_Finalize counts, as the first line says, unless the cube was narrowed or
-    made from several. A cube of another tool (.cubex, .cube) works, too.
+    Only the time between MPI_Init and MPI_Finalize counts, unless the cube was narrowed or made from several. A cube of
+    another tool (.cubex, .cube) works, too.
     """
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.sources import cube_of
