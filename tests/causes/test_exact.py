@@ -3,8 +3,6 @@ tick."""
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from conftest import DATA, SHARED, slow
