@@ -25,7 +25,7 @@ def text_width() -> int:
     return WIDE
 
 
-LARGE = 1e6
+LARGE = 1e3
 """Values of other units than seconds are written without decimals from here on."""
 
 
