@@ -205,9 +205,10 @@ def test_show__lays_a_property_on_a_grid(work, tmp_path, monkeypatch):
     output = executed(
         "show", work / "h.severity", "-p", "omp_idle_threads", "--topology", "process x thread", "--with-startup"
     )
-    head, grid, _, *rows = output.splitlines()
+    head, grid, _, columns, *rows = output.splitlines()
     assert head == "Idle Threads (omp_idle_threads)  1.712671 s, percent of time"
     assert grid == "Process x Thread: Process to the right, Thread downwards; empty positions are marked -"
+    assert columns.split() == ["0", "1"]
     # masters are never idle; 52.64 % are divided among the other four
     assert rows[0].split() == ["0", "0.00%", "0.00%"]
     shares = [float(v.rstrip("%")) for row in rows[1:] for v in row.split()[1:]]
@@ -228,9 +229,9 @@ def test_show__lays_a_property_on_planes(work, tmp_path):
     cube.with_topology("cubes", [2, 2, 15], at, locations=range(6)).save(tmp_path / "c.severity")
     output = executed("show", tmp_path / "c.severity", "--topology", "cubes", "--with-startup")
     planes = output.split("dimension 2 ")
-    shares = [float(v.rstrip("%")) for line in planes[1].splitlines()[1:] for v in line.split()[1:]]
+    shares = [float(v.rstrip("%")) for line in planes[1].splitlines()[2:] for v in line.split()[1:]]
     assert shares == pytest.approx([100 / 6] * 4, abs=0.1)
-    assert "dimension 2 1\n     0          -        -\n" in output
+    assert "dimension 2 1\n                0        1\n     0          -        -\n" in output
     assert "and 3 more planes" in output
     cube.with_topology("line", [3], [[2], [0]]).save(tmp_path / "l.severity")
     result = run("show", tmp_path / "l.severity", "--topology", "1", "--with-startup")
@@ -362,7 +363,7 @@ def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_p
     listed = run("info", cube, env={"COLUMNS": "1000"}).output
     assert "4  differences from conventions scalasca in root causes: " in listed
     assert "Process x Thread  2 Process x 3 Thread" in listed and "<Topology" not in listed
-    assert "waits whose causes it does not know are charged (14 waits, 0.0356966 s)" in listed
+    assert "waits whose causes it does not know are charged (14 waits, 35.7 ms)" in listed
     only = run("analyze", trace, "-p", "mpi_latesender", "-o", tmp_path / "r.severity")
     assert "Nothing of what is looked at costs as much as 0.5 %" in only.stderr
 

@@ -23,7 +23,11 @@ DOCS = Path(tracecols.__file__).parent / "docs"
 def made(tmp_path_factory, data) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("vocabulary")
     store = tracecols.convert(data / "hybrid_2x3", folder / "h.trace")
-    return {"store": store, "cube": tracecols.open(store).analyze().save(folder / "h.severity")}
+    cube = tracecols.open(store).analyze()
+    experiment = tracecols.Experiment(folder / "runs")
+    for name in ("a", "b"):
+        experiment.add(cube, name, {"commit": name})
+    return {"store": store, "cube": cube.save(folder / "h.severity"), "runs": folder / "runs"}
 
 
 def commands() -> dict[str, click.Command]:
@@ -131,30 +135,34 @@ def test_threshold__as_a_plain_number_is_in_percent_as_before(made):
     assert "read as" not in run("compare", made["cube"], made["cube"], "--threshold", "5%").stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "info {store}",
-        "info {cube}",
-        "check {store}",
-        "show {cube}",
-        "show {cube} -p omp_idle_threads",
-        "show {cube} -p late_broadcast -c MPI_Bcast",
-        "patterns",
-        "patterns late_sender",
-        "phases {store}",
-        "rules {cube}",
-        "diagnose {cube}",
-        "what-if {store}",
-        "efficiency {cube}",
-        "compare {cube} {cube}",
-    ],
+OF_JSON = re.findall(
+    r"^\| `([^`]+) --json` \| (.*?) \| (.*?) \| .* \|$", (DOCS / "formats.md").read_text(), re.MULTILINE
 )
-def test_json__is_there_for_everything_that_prints(words, made):
-    words = words.replace("late_broadcast", "mpi_latebroadcast").replace("late_sender", "mpi_latesender")
-    result = run(*words.format(**made).split(), "--json")
+"""Rows of the table of outputs of `--json`: command, format, keys."""
+
+
+def test_json__of_every_command_is_on_the_page():
+    has_json = {name for name, command in commands().items() if any("--json" in o.opts for o in options(command))}
+    listed = {name for words, _, _ in OF_JSON for name in has_json if words.startswith(name)}
+    assert has_json - {"runs"} == listed
+
+
+@pytest.mark.parametrize(("words", "what", "keys"), OF_JSON, ids=[words for words, _, _ in OF_JSON])
+def test_json__has_the_keys_that_the_page_lists(words, what, keys, made, data, tmp_path):
+    """They are stable: scripts read them."""
+    names = {"STORE": made["store"], "CUBE": made["cube"], "ARCHIVE": data / "kineto_gloo_3", "FOLDER": made["runs"]}
+    shell = [names.get(word, word) for word in words.split()]
+    if words.startswith("correct"):
+        shell += ["-o", tmp_path / "corrected.trace"]
+    result = run(*shell, "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)
+    found = json.loads(result.stdout)
+    if isinstance(found, list):
+        assert what == "a list"
+        found = found[0]
+    else:
+        assert found.pop("format") == what
+    assert ", ".join(found) == keys
 
 
 def test_json__of_show_has_the_values_of_the_cube(made):

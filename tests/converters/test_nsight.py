@@ -100,7 +100,7 @@ def test_copies__without_a_recorded_call_are_no_time_of_the_program(trace_of):
     export.call(1000, 1002, "cudaDeviceSynchronize_v3020", 20)
     found = trace_of(export).analyze().diagnosis().findings
     (busy,) = (f.what for f in found if f.property == "device_copies" and "busy" in f.what)
-    assert busy.endswith("copies take the run time, longest cudaMemcpyAsync (50%)")
+    assert busy.endswith("copies determine the runtime, longest cudaMemcpyAsync (50%)")
 
 
 def test_calls__are_joined_with_what_they_ask_for_within_a_process(trace_of):

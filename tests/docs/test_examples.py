@@ -95,7 +95,7 @@ def test_examples__are_all_on_the_page():
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_example__gain_is_the_one_that_is_predicted(name):
-    """The table at the top: predicted and real gain differ by less than a percent of the run time."""
+    """The table at the top: predicted and real gain differ by less than a percent of the runtime."""
     before, after = (made(name, is_mended) for is_mended in (False, True))
     real = 1 - after.runtime / before.runtime
     with before.program.trace() as trace:

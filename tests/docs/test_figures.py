@@ -76,7 +76,7 @@ def test_figures__show_the_numbers_of_the_tables(names, monkeypatch):
     folder, defined = names
     monkeypatch.chdir(folder)
     scope = dict(defined)
-    exec(SECTIONS["What does the run time consist of? (critical path)"], scope)
+    exec(SECTIONS["What does the runtime consist of? (critical path)"], scope)
     (lines,) = scope["ax"].collections
     drawn = sum(segment[1][0] - segment[0][0] for segment in lines.get_segments())
     assert drawn == pytest.approx(scope["path"].seconds.sum())

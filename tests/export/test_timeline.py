@@ -382,7 +382,7 @@ def test_around__shows_the_time_of_the_worst_instance(store, tmp_path):
     assert result.exit_code == 0, result.output
     worst = Trace(store).top_instances("mpi_latebroadcast", 1).iloc[0]
     assert (
-        "the worst 0.00714619 s on rank 1 thread 0, caused by rank 0 thread 0, in hybrid/main/h_coll/MPI_Bcast"
+        "the worst 7.15 ms on rank 1 thread 0, caused by rank 0 thread 0, in hybrid/main/h_coll/MPI_Bcast"
         in result.stderr
     )
     assert "wait states of mpi_latebroadcast: 1\n" in result.stderr

@@ -42,7 +42,7 @@ def test_late_host__is_named_with_its_gain():
 def test_long_kernel__is_named_with_its_gain():
     found = first_of(Simulation([rank(), rank(), rank(kernel=70)]))
     assert (found.kind, found.rank, found.cause_region) == ("straggler", 2, "k")
-    assert "k takes too long before" in found.what
+    assert "its kernel k takes too long" in found.what
     assert "Balance the work of k" in found.advice
     assert found.gain == pytest.approx(120, abs=8)
 
@@ -82,7 +82,7 @@ def test_delay_before_the_recording__is_said():
     subject = wording.Subject("forward", "rank 7")
     assert "late when its recording begins" in wording.what(facts, subject)
     assert wording.advice(facts, subject).startswith("Record the step before, too")
-    assert "80% what is before the recording" in wording.evidence(facts, subject)
+    assert "what is before the recording (80%)" in wording.evidence(facts, subject)
 
 
 @pytest.mark.slow

@@ -351,7 +351,7 @@ def test_busy_device__is_named_with_its_longest_kernels():
     found = findings_of([host.sync()])[0]
     assert (found.kind, found.property) == ("device", "device_kernels")
     assert found.what == (
-        "the device is busy 100% of the time: kernels take the run time, longest gemm (71%) and relu (20%)"
+        "the device is busy 100% of the time: kernels determine the runtime, longest gemm (71%) and relu (20%)"
     )
 
 

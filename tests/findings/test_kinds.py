@@ -645,8 +645,8 @@ def test_places__of_processes_with_one_thread_have_no_thread(type):
         ("MPI_Win_create", 0, "Creating windows"),
         ("MPI_Win_fence", 0, "Use fewer fences"),
         ("MPI_Allreduce", 0, "Join several operations"),
-        ("MPI_Allreduce", 21, "Look whether more processes"),
-        ("MPI_Barrier", 21, "Look whether more processes"),
+        ("MPI_Allreduce", 21, "Check whether more processes"),
+        ("MPI_Barrier", 21, "Check whether more processes"),
         ("MPI_Barrier", 0, "Leave out barriers"),
     ],
 )

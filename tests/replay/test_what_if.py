@@ -390,7 +390,7 @@ def test_gains__what_helps_most_is_first(steps):
 def test_command__begins_with_what_helps_most(tmp_path):
     store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace")
     shown = run("what-if", store).stdout
-    assert shown.index("What helps most") < shown.index("Gain if one more call path")
+    assert shown.index("What helps most") < shown.index("Gain if one call path, without its callees, took")
     plain = json.loads(run("what-if", store, "--json").stdout)
     # changes that make the run longer are not listed
     assert [row["option"] in shown for row in plain["gains"]] == [row["saving"] > 0 for row in plain["gains"]]

@@ -451,10 +451,10 @@ def test_command__says_what_the_focus_is(calls, focus, tmp_path):
         cube = trace.analyze().save(tmp_path / "c.severity")
         for source in (trace.path, cube):
             printed = [executed("rules", source, *more) for more in ([], ["--with-startup"])]
-            assert (f"focus: {focus}; --with-startup counts the rest\n" in printed[0]) == bool(focus)
+            assert (f"focus: {focus}; --with-startup shows all\n" in printed[0]) == bool(focus)
             assert ("focus" in printed[0], "focus" in printed[1]) == (bool(focus), False)
     compared = run("compare", cube, cube).output
-    assert (f"focus: {focus}; --with-startup compares all\n" in compared) == ("focus" in compared) == bool(focus)
+    assert (f"focus: {focus}; --with-startup shows all\n" in compared) == ("focus" in compared) == bool(focus)
 
 
 def test_command__needs_a_cube_or_a_store(tmp_path):

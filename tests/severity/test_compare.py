@@ -362,7 +362,7 @@ def test_command__takes_names_as_they_are(tmp_path):
         cube.save(tmp_path / f"{name}.severity")
     result = run("compare", tmp_path / "[a].severity", tmp_path / "[b].severity")
     assert result.exit_code == 0, result.output
-    assert "[b] - [a]" in result.output
+    assert "of [a]" in result.output
     assert f"5 {odd}" in result.output
     assert "main/[red]a[bold]" in result.output
 

@@ -701,7 +701,7 @@ def test_show_and_rules__look_at_the_focus_and_say_so(traces, tmp_path):
     cube.save(tmp_path / "h.severity")
     inside = cube.focused()
     shown = run("show", tmp_path / "h.severity").output
-    assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time; --with-startup shows the rest" in shown
+    assert "focus: MPI_Init to MPI_Finalize, 42.2% of the time; --with-startup shows all" in shown
     assert f"100.00%  Time  time  {inside.total('time'):.6f} s" in shown
     assert f"{inside.total('omp_idle_threads') / inside.total('time'):.2%}  Idle Threads" in shown
     about = " ".join(run("info", tmp_path / "h.severity").output.split())

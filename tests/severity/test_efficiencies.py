@@ -228,6 +228,19 @@ def test_durations__that_are_short_are_not_shown_as_zero():
     assert value_in_words(1.4e-7, "sec") == "140 ns" and value_in_words(0.0, "sec") == "0.000000 s"
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "sign", "words"),
+    [
+        (1234.5, "sec", "", "1,234.500000 s"), (-2e-6, "sec", "+", "-2 us"), (2e-6, "sec", "+", "+2 us"),
+        (3.29e-5, "sec/occ", "", "32.9 us"), (0.0, "sec/occ", "", "0.000000 s"), (3214.0, "occ", "", "3,214"),
+        (32145.5, "occ", "", "32,146"), (2.5, "bytes/occ", "", "2.5 bytes"), (30816.0, "bytes", "+", "+30,816 bytes"),
+        (7.0, "#", "", "7"), (-14.0, "sec/1", "", "-14 sec/1"), (float("nan"), "sec", "", "-"),
+    ],
+)  # fmt: skip
+def test_value__is_written_with_its_unit(value, unit, sign, words):
+    assert value_in_words(value, unit, sign) == words
+
+
 def test_within__is_of_a_region_and_what_it_calls():
     program = Program(2)
     for one, seconds in zip(program.masters, (30, 40), strict=True):

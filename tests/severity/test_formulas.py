@@ -323,7 +323,7 @@ def test_show__of_a_metric_that_is_not_a_number(tmp_path):
 
     def shown(formula):
         output = executed("show", cube, "-p", "m", "--metric", f"m = {formula}")
-        assert "m (m)  nan " in output
+        assert "m (m)  -, computed" in output
         assert "--min-share" not in output
         return output
 

@@ -69,11 +69,11 @@ def copied(page, button):
 
 
 def small(png):
-    """Return a screenshot reduced to 200 colours, which is a third of the size."""
+    """Return a screenshot reduced to 256 colours, which is a third of the size; colours of large areas stay."""
     from PIL import Image
 
     made = io.BytesIO()
-    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(200, method=Image.Quantize.MAXCOVERAGE)
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(256)
     picture.save(made, "png", optimize=True)
     return made.getvalue()
 

@@ -1291,7 +1291,7 @@ def test_pictures__of_the_documentation_are_of_this_page(browser, server, name):
     found = Page(browser, server, fragment, width=1200, height=560)
     found.press(*keys)
     found.page.mouse.move(2, 2)
-    made = found.page.screenshot()
+    made = small(found.page.screenshot())
     found.context.close()
     compare_picture(made, name)
 

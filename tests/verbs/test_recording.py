@@ -133,7 +133,7 @@ def test_command__predicts_the_next_measurement(store, tmp_path):
     made = executed("filter", store, "-o", output)
     assert output.read_text().startswith("# A filter of Score-P, made by tracecols")
     n = 2 * (2 + 8 * N + 6)
-    assert f"events: {n - 4 * N:,}, now {n:,}" in made
+    assert f"events: {n - 4 * N:,} instead of {n:,}" in made
     assert run("filter", store, "-o", output).exit_code == 0
     output.write_text("mine")
     assert run("filter", store, "-o", output).exit_code == 1

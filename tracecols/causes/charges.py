@@ -26,7 +26,7 @@ from tracecols.enhance.dataflow.grouping import combine, number, ranges
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import CHARGES, ON_PATH, RUN, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.given.quantities import counted
+from tracecols.given.quantities import counted, in_words
 from tracecols.kernels import causes as kernels
 from tracecols.kernels.costs import count_charges, list_charges
 from tracecols.kernels.orders import order_by
@@ -408,7 +408,7 @@ def _differences(
     them."""
 
     def seconds(ticks: Any) -> str:
-        return f"{ticks / facts.resolution:.6g} s"
+        return in_words(float(ticks) / facts.resolution, "seconds")
 
     waits = pairs.at("wait", np.flatnonzero(np.isin(DELAYS, UNKNOWN_DELAYS)[pairs.kind]))
     n_lost, lost = factors.lost

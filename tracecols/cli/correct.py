@@ -110,7 +110,7 @@ def write_corrected(
         correction = Correction(model, bounds, n_jobs(jobs), gathering, recorded)
         correction.save(output, progress=writing, force=force)
     if as_json:
-        echo_json(correction.plain())
+        echo_json({"format": "tracecols correction", **correction.plain()})
         return
     for line in tell_correction(correction):
         echo(line)

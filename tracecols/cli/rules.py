@@ -96,5 +96,5 @@ def rules(
         echo_json(plain(found))
         return
     if (focus := words_of(evidence.cube.facts)) and within is None and not with_startup:
-        echo_parts([Text(f"focus: {focus}; --with-startup counts the rest\n", "yellow")])
+        echo_parts([Text(f"focus: {focus}; --with-startup shows all\n", "yellow")])
     echo_parts(render(found, rows, text_width()))

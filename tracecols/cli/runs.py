@@ -131,7 +131,7 @@ def list_runs(folder: Path, where: dict[str, Value], with_startup: bool, as_json
 
     table = Experiment(folder).frame(where, with_startup=with_startup)
     if as_json:
-        echo(as_plain(table))
+        echo(as_plain(table, "runs"))
     else:
         echo_parts([runs_table(table, text_width())])
 
@@ -151,7 +151,7 @@ def show(folder: Path, asked: SeriesOptions, rows: int, as_json: bool) -> None:
     series = asked.series(folder)
     table = Experiment(folder).severities(series)
     if as_json:
-        echo(as_plain(table))
+        echo(as_plain(table, "severities"))
         return
     echo_parts(severities_shown(table, series, rows, text_width()))
 
@@ -265,8 +265,8 @@ def write(output: Path, series: Series, table: pd.DataFrame, looked: TrendOption
     text_output(output, "a trend", signature.encode(), force=force).write(text, "replace")
 
 
-def as_plain(table: pd.DataFrame) -> str:
-    """Return a table as JSON; NaN and infinity become null."""
+def as_plain(table: pd.DataFrame, what: str = "trend") -> str:
+    """Return a table as JSON, with what it is; NaN and infinity become null."""
     from tracecols.report.tables import plain_rows
 
-    return json.dumps({"format": "tracecols trend", "rows": plain_rows(table)}, indent=1)
+    return json.dumps({"format": f"tracecols {what}", "rows": plain_rows(table)}, indent=1)

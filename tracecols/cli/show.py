@@ -96,8 +96,8 @@ def show(
     """Print a severity CUBE: the property tree; with -p, the call tree of a property; with -c, the locations of a call
     path; with --topology, a property on a grid. A trace (STORE, ARCHIVE) is analysed first, and the cube is not kept.
 
-    Only the time between MPI_Init and MPI_Finalize counts, as the first line says, unless the cube was narrowed or
-    made from several. A cube of another tool (.cubex, .cube) works, too.
+    Only the time between MPI_Init and MPI_Finalize counts, unless the cube was narrowed or made from several. A cube of
+    another tool (.cubex, .cube) works, too.
     """
     from tracecols.cli.metrics import is_definition, with_specifications
     from tracecols.cli.sources import cube_of
@@ -146,10 +146,9 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
     mask = None if call_path is None else cube.find_call_paths(call_path)
     table = cube.by_subdomain(name, subdomains, mask)
     if as_json:
-        import json
+        from tracecols.report.tables import plain_rows
 
-        rows = json.loads(table.reset_index().to_json(orient="records", double_precision=15))
-        echo(json.dumps({"property": name, "subdomains": rows}))
+        echo_json({"format": "tracecols subdomains", "property": name, "subdomains": plain_rows(table.reset_index())})
         return
     unit = cube.properties.unit[cube.properties.number[name]]
     echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")

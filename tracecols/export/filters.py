@@ -58,12 +58,13 @@ def prediction(r: Recording) -> Iterator[str]:
     out = r.is_left_out
     n_out, bytes_now = 2 * int(r.visits[out].sum()), int(r.n_bytes.sum())
     yield f"{counted(int(out.sum()), 'region')} of {int((r.visits > 0).sum()):,} left out"
-    yield f"events: {r.n_events - n_out:,}, now {r.n_events:,}"
-    yield f"bytes of entering and leaving regions (OTF2): {bytes_now - int(r.n_bytes[out].sum()):,}, now {bytes_now:,}"
+    yield f"events: {r.n_events - n_out:,} instead of {r.n_events:,}"
+    bytes_then = bytes_now - int(r.n_bytes[out].sum())
+    yield f"bytes of entering and leaving regions (OTF2): {bytes_then:,} instead of {bytes_now:,}"
     cost, saved = r.cost(), r.cost(out)
     yield (
         f"time of recording them, 100 ns each: {in_words(cost - saved, 'seconds')} ({r.share() - r.share(out):.1%} of "
-        f"all threads), now {in_words(cost, 'seconds')} ({r.share():.1%})"
+        f"all threads) instead of {in_words(cost, 'seconds')} ({r.share():.1%})"
     )
 
 

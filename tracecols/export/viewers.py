@@ -13,7 +13,7 @@ from tracecols.errors import ExportError
 from tracecols.export.chrome import ChromeWriter
 from tracecols.export.perfetto import PerfettoWriter
 from tracecols.export.timeline import Samples, Timeline, TrackEvents
-from tracecols.given.quantities import counted
+from tracecols.given.quantities import counted, in_words
 from tracecols.model.model import Model, enhance
 from tracecols.schema.severity import DEFAULT
 from tracecols.slices.source import open_store, time_range_ticks
@@ -136,7 +136,11 @@ def find_around(model: Model, name: str, conventions: str = DEFAULT) -> tuple[in
     # an instant has no length
     margin = max(MARGIN * (last - first), resolution // 100_000)
     at, cause = int(found["location"][0]), int(found["cause_location"][0])
-    worst = f"{(end[0] - begin[0]) / resolution:.6g} s" if p.unit == "sec" else f"{found['severity'][0]:,} {p.unit}"
+    worst = (
+        in_words((end[0] - begin[0]) / resolution, "seconds")
+        if p.unit == "sec"
+        else f"{found['severity'][0]:,} {p.unit}"
+    )
     waits = f"rank {readable.rank[at]} thread {readable.thread[at]}"
     by = f", caused by rank {readable.rank[cause]} thread {readable.thread[cause]}" if cause >= 0 else ""
     start, stop = readable.seconds(np.array([first - margin, last + margin + 1]))

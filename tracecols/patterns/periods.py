@@ -22,8 +22,8 @@ BEFORE, AFTER = 0, 2
 """The pieces of time before and after the focus, if nothing else divides."""
 
 LEFT_OUT = (
-    "tree left out of a cube that is divided: computational imbalance, differences from a mean over locations without "
-    "their sign, which do not add up over periods"
+    "tree left out of a cube that is divided: computational imbalance, the absolute differences from the mean of the "
+    "locations, which do not add up over periods"
 )
 """Note of cubes with periods."""
 

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tracecols.report.tables import TextTable, plain_rows
+from tracecols.report.text import value_in_words
 from tracecols.severity.comparison import COLUMNS, Comparison
 from tracecols.severity.efficiencies import ratio
 from tracecols.severity.focus import words_of
@@ -23,13 +24,6 @@ PHASES = 8
 
 MIN_SHARE = 0.005
 """Changes by less than this share of the root are not shown."""
-
-
-def number(value: float, unit: str, sign: str = "") -> str:
-    """Write a value with its unit; seconds with microseconds."""
-    if unit == "sec":
-        return f"{value:{sign},.6f} s"
-    return f"{value:{sign},.0f}" + ("" if unit in ("occ", "#") else f" {unit}")
 
 
 def percent(ratio: float) -> str:
@@ -68,7 +62,7 @@ class ComparisonDisplay:
         yield made
         focus = dict.fromkeys(filter(None, (words_of(cube.facts) for cube in self.runs.cubes)))
         if focus:
-            yield Text(f"focus: {', or '.join(focus)}; --with-startup compares all", "yellow")
+            yield Text(f"focus: {', or '.join(focus)}; --with-startup shows all", "yellow")
         for note in self.runs.notes:
             yield Text(f"note: {note}", "yellow")
         yield ""
@@ -79,8 +73,7 @@ class ComparisonDisplay:
         first, last = self.runs.names[0], self.runs.names[-1]
         totals = self.runs.totals().set_index("property")
         shown = self._changed(totals)
-        change = f"{last} - {first}"
-        columns = ("<property", first, last, change, f"of {first}", "<id for -p")
+        columns = ("<property", first, last, "change", f"of {first}", "<id for -p")
         made = TextTable(*columns, width=self.width, spare=(5, 3))
         for name in shown:
             row = totals.loc[name]
@@ -93,11 +86,11 @@ class ComparisonDisplay:
             return
         yield made
         yield ""
-        yield from self._call_paths(first, last, change)
+        yield from self._call_paths(first, last)
         if self.runs.has_phases:
-            yield from self._phases(first, last, change)
+            yield from self._phases(first, last)
 
-    def _phases(self, first: str, last: str, change: str) -> Iterator[RenderableType]:
+    def _phases(self, first: str, last: str) -> Iterator[RenderableType]:
         name = next((n for n in self.chosen if self.axis.adds_up(n)), "")
         if not name:
             return
@@ -109,17 +102,17 @@ class ComparisonDisplay:
             return
         yield ""
         yield Text(f"{kind.capitalize()}s that changed most, {title}, and the call path at which they did", "bold")
-        columns = (kind, first, last, change, f"of {first}", "", "<call path")
+        columns = (kind, first, last, "change", f"of {first}", "", "<call path")
         made = TextTable(*columns, width=self.width, spare=(4, 1))
         for at, row in table.iterrows():
-            values = [number(row[run], unit) if row[run] == row[run] else "none" for run in (first, last)]
+            values = [value_in_words(row[run], unit) if row[run] == row[run] else "none" for run in (first, last)]
             style = "red" if row.change > 0 else "green"
             made.add(
                 f"{at}",
                 *values,
-                Text(number(row.change, unit, "+"), style),
+                Text(value_in_words(row.change, unit, "+"), style),
                 Text(percent(row.ratio), style),
-                number(row.at_call_path, unit, "+"),
+                value_in_words(row.at_call_path, unit, "+"),
                 row.call_path,
             )
         yield made
@@ -127,13 +120,13 @@ class ComparisonDisplay:
     def _cells(self, row: pd.Series, first: str, last: str) -> list[Text | str]:
         style = "red" if row.change > 0 else "green" if row.change < 0 else ""
         return [
-            number(row[first], row.unit),
-            number(row[last], row.unit),
-            Text(number(row.change, row.unit, "+"), style),
+            value_in_words(row[first], row.unit),
+            value_in_words(row[last], row.unit),
+            Text(value_in_words(row.change, row.unit, "+"), style),
             Text(percent(row.ratio), style),
         ]
 
-    def _call_paths(self, first: str, last: str, change: str) -> Iterator[RenderableType]:
+    def _call_paths(self, first: str, last: str) -> Iterator[RenderableType]:
         units = [self.axis.unit[self.axis.number[n]] for n in self.chosen]
         unit = "sec" if "sec" in units else units[0]
         roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit and self.axis.adds_up(n)]
@@ -145,7 +138,7 @@ class ComparisonDisplay:
         if changes.empty:
             return
         yield Text("Largest changes, what each property has of its own at a call path", "bold")
-        made = TextTable(change, first, last, "<property", "<call path", width=self.width, spare=(1, 2))
+        made = TextTable("change", first, last, "<property", "<call path", width=self.width, spare=(1, 2))
         for _, row in changes.iterrows():
             cells = self._cells(row, first, last)
             made.add(cells[2], *cells[:2], row.title, row.call_path)
@@ -187,7 +180,7 @@ class ComparisonDisplay:
                 continue
             shown.append(name)
             if is_root:
-                cells = [number(total.loc[name, run], self.axis.unit[at]) for run in self.runs.names]
+                cells = [value_in_words(total.loc[name, run], self.axis.unit[at]) for run in self.runs.names]
             else:
                 cells = [f"{share.loc[name, run]:.1%}" for run in self.runs.names]
             mark = Text("regressed", "bold bright_red") if name in self.regressed else ""

@@ -226,7 +226,7 @@ def payers(f: Finding, width: int = WIDTH) -> str:
 def details(f: Finding, source: str, width: int) -> Iterator[tuple[str, str]]:
     """Yield the details of a finding: a label, and a text that may need several lines."""
     if f.gain is not None and f.gain_share is not None:
-        yield "gain", f"{f.gain_share:.1%} of the run time, {duration(f.gain)}, if it is mended"
+        yield "gain", f"{f.gain_share:.1%} of the runtime, {duration(f.gain)}, if it is mended"
     if f.what and f.cause is not None:
         yield "cause", place(replace(f.cause, share=1.0), width).removesuffix(" (100%)")
     if f.seconds:

@@ -88,6 +88,7 @@ def plain(
 ) -> dict[str, Any]:
     """Return all numbers for JSON; undefined values are null."""
     return {
+        "format": "tracecols efficiencies",
         "runs": [{"name": name, "efficiencies": plain_rows(table)} for name, table in zip(names, tables, strict=True)],
         "scaling": [] if scaling is None else plain_rows(scaling),
         "failed": failed,

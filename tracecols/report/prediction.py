@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from tracecols.replay.prediction import Prediction
 
+LEAST = 0.0005
+"""Call paths that would save less than this share of the runtime are not printed: it is written with one decimal of a
+percent."""
+
 
 def render(
     prediction: Prediction, savings: pd.DataFrame, factor: float, mended: pd.DataFrame | None = None, width: int = 160
@@ -33,10 +37,12 @@ def render(
         gains = _together(prediction.gains, mended)
         yield Text("What helps most" if len(gains) else "Neither another network nor balance helps", "bold")
         yield from _gains(gains, width)
+    savings = savings[~(savings["share"] < LEAST)]
     if savings.empty:
         return
     yield ""
-    yield Text(f"Gain if one more call path took {factor:.4g} of its time, without what it calls", "bold")
+    one = "one more call path" if mended is None else "one call path"
+    yield Text(f"Gain if {one}, without its callees, took {factor:.4g} of its time", "bold")
     made = TextTable("gain", "of runtime", "computation", "largest", "<call path", width=width, spare=(3, 2))
     for row in savings.to_dict("records"):
         share = f"{row['share']:.1%}" if math.isfinite(row["share"]) else "-"
@@ -101,4 +107,4 @@ def plain(
     found: dict[str, Any] = {"slack": rows} if factor is None else {"factor": factor, "savings": rows}
     if mended is not None:
         found = {"gains": plain_rows(prediction.gains), "mended": plain_rows(mended), **found}
-    return {**prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}
+    return {"format": "tracecols prediction", **prediction.plain(), "on_an_ideal_network": prediction.shortest, **found}

@@ -4,7 +4,6 @@ trends."""
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from tracecols.given.quantities import counted, in_words
 from tracecols.report.comparison import percent
 from tracecols.report.screen import Screen
 from tracecols.report.tables import TextTable, more_rows
-from tracecols.runs.folder import in_words as value_in_words
+from tracecols.report.text import value_in_words
+from tracecols.runs.folder import in_words as parameter_in_words
 from tracecols.runs.series import Series
 from tracecols.verbs.pictures import axes
 
@@ -39,7 +39,7 @@ def runs_table(frame: pd.DataFrame, width: int) -> TextTable:
     titles = [name if frame[name].dtype.kind in "if" else f"<{name}" for name in names]
     made = TextTable("<run", "<added (UTC)", *titles, "runtime", width=width, spare=(1,))
     for row in frame.to_dict("records"):
-        values = ["" if _is_missing(row[name]) else value_in_words(row[name]) for name in names]
+        values = ["" if _is_missing(row[name]) else parameter_in_words(row[name]) for name in names]
         runtime = "" if row["runtime"] != row["runtime"] else in_words(row["runtime"], "seconds")
         made.add(row["run"], str(row["added"])[:16].replace("T", " "), *values, runtime)
     return made
@@ -56,7 +56,7 @@ def amount(value: float, unit: str) -> str:
         return sign + in_words(abs(value), COUNTS[unit])
     if unit == "occ":
         return f"{value:,.15g}"
-    return f"{value:.4g} {printable(unit)}".rstrip() if math.isfinite(value) else "-"
+    return value_in_words(value, unit)
 
 
 def severities_shown(table: pd.DataFrame, series: Series, rows: int, width: int) -> Iterator[RenderableType]:

@@ -14,7 +14,7 @@ from rich.tree import Tree
 from tracecols.enhance.scan.paths import shortened
 from tracecols.errors import SeverityError
 from tracecols.given.printable import one_line
-from tracecols.given.quantities import in_words
+from tracecols.report.text import value_in_words
 from tracecols.severity import focus
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.periods import PeriodCells
@@ -39,9 +39,6 @@ LINES = 5_000
 
 SHADES = " ░▒▓█"
 """Shades from zero to the largest value, used where numbers do not fit."""
-
-LARGE = 1e6
-"""Numbers from this one on are printed without decimals."""
 
 BARS = " ▁▂▃▄▅▆▇█"
 """Bars from zero to the largest value, over time."""
@@ -179,14 +176,8 @@ class Display:
         return f"{share:{self.sign}8.2%}"
 
     def _number(self, value: float, unit: str) -> str:
-        if unit == "sec":
-            if 0 < abs(value) < 1e-5:
-                sign = "-" if value < 0 else self.sign
-                return f"{sign + in_words(abs(value), 'seconds'):>16}"
-            return f"{value:{self.sign}14.6f} s"
-        # ratios are fractional
-        digits = ",.0f" if value % 1 == 0 or abs(value) >= LARGE else ",.4g"
-        return f"{value:{self.sign}16{digits}} {unit}"
+        width = 16 if unit in ("sec", "occ", "sec/occ") else 17 + len(unit)
+        return f"{value_in_words(value, unit, self.sign):>{width}}"
 
     def property_trees(self) -> Iterator[RenderableType]:
         """Yield one tree of inclusive values per root property that is not zero."""
@@ -241,7 +232,7 @@ class Display:
     def _focus(self) -> Iterator[RenderableType]:
         """Yield a line about start-up and shutdown if they are set apart."""
         if words := focus.in_words(self.cube.facts):
-            yield Text(f"{words}; --with-startup shows the rest", "yellow")
+            yield Text(f"{words}; --with-startup shows all", "yellow")
 
     def _reach(self, name: str) -> float:
         """Return the largest absolute total of a property and its descendants."""
@@ -259,14 +250,9 @@ class Display:
         number = cube.properties.number[name]
         whole, unit = self._whole(name), cube.properties.unit[number]
         inclusive, exclusive = cube.by_call_path(name, "iie"), cube.by_call_path(name)
-        base, how = self._base(name), self._together(name)
+        how = self._together(name)
+        yield self._of_selection(name, cube.total(name))[0]
         yield from self._focus()
-        yield Text(f"{cube.properties.title[number]} ({name})", "bold").append(
-            "  "
-            + self._number(cube.total(name), unit).strip()
-            + (how or ("" if self.plain else f", percent of {base}")),
-            "",
-        )
         yield Text(
             f"{cube.properties.summary[number]}\n{cube.properties.advice[number]}".strip()
             + "\nCall tree: with and without what is called; -c shows the locations\n",
@@ -311,13 +297,13 @@ class Display:
         values = cube.by_system(name, mask)
         head, whole = self._of_selection(name, cube.total(name, mask))
         yield head
+        yield from self._focus()
         chosen = np.flatnonzero(mask).tolist()
         paths = [one_line(shortened(path)) for path in cube.call_paths.paths_of(chosen[:5])]
         yield Text(
             "\n".join(paths + ([f"... and {len(chosen) - 5:,} more call paths"] if len(chosen) > 5 else [])) + "\n",
             "dim",
         )
-        yield from self._focus()
         leaves = np.abs(values[np.array(axis.location) >= 0]).sum()
         if not leaves:
             yield Text("nothing here")
@@ -371,6 +357,8 @@ class Display:
             if plane:
                 at = ", ".join(f"{d} {i}" for d, i in zip(t.dimensions[2:], plane, strict=True))
                 yield Text(at, "bold")
+            if fits:
+                yield Text(" " * 8 + "".join(f"{x:9}" for x in range(flat.shape[0])), "dim")
             for y in range(flat.shape[1]):
                 line = Text(f"{y:6}  ", "dim")
                 for value in flat[(slice(None), y, *plane)].tolist():

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 
+from tracecols.given.printable import printable
 from tracecols.given.quantities import in_words
 
 WIDE = 160
@@ -24,14 +25,25 @@ def text_width() -> int:
     return WIDE
 
 
-def value_in_words(value: float, unit: str) -> str:
-    """Write a value with its unit; a dash if it is undefined."""
+LARGE = 1e3
+"""Values of other units than seconds are written without decimals from here on."""
+
+
+def value_in_words(value: float, unit: str, sign: str = "") -> str:
+    """Write a value with its unit; a dash if it is undefined. Counts have no unit, nor has what is divided by a count:
+    occurrences (`occ`), and numbers of hardware counters (`#`). With `+` as `sign`, positive values have a sign."""
     if not math.isfinite(value):
         return "-"
     if unit == "share":
         return f"{value:.1%}"
-    if unit == "sec":
-        return f"{value:,.6f} s" if value >= 1e-5 or value <= 0 else in_words(value, "seconds")
     if unit == "Hz":
         return f"{value / 1e9:.3f} GHz"
-    return f"{value:,.0f}" if unit == "occ" else f"{value:.3f}"
+    if unit == "ratio":
+        return f"{value:.3f}"
+    of = unit.removesuffix("/occ")
+    if of == "sec" and value and (abs(value) < 1e-5 or of != unit):
+        return ("-" if value < 0 else sign) + in_words(abs(value), "seconds")
+    if of == "sec":
+        return f"{value:{sign},.6f} s"
+    digits = ",.0f" if value % 1 == 0 or abs(value) >= LARGE else ",.4g"
+    return f"{value:{sign}{digits}} {printable(of)}".removesuffix(" occ").removesuffix(" #").rstrip()

@@ -158,6 +158,6 @@ def too_few(series: Series, rate: float) -> str:
     if sizes.size != 2 or 2 / math.comb(int(sizes.sum()), int(sizes[0])) <= rate:
         return ""
     return (
-        f"{sizes[0]} and {sizes[1]} runs are too few for false alarms in {rate:.3g} of all series: "
-        "no change can be distinguished from noise; repeat both, four times each for 0.05"
+        f"{sizes[0]} and {sizes[1]} runs are too few to distinguish changes from noise with false alarms in at most "
+        f"{rate:.3g} of all series; for 0.05, record both at least four times"
     )

@@ -213,7 +213,7 @@ class Tools:
         table: str = "",
         first: int = 1,
     ) -> str:
-        """Predict the run time of a trace with changes, by replay. Without changes: what mending each cause would save.
+        """Predict the runtime of a trace with changes, by replay. Without changes: what mending each cause would save.
 
         scale: by region or pattern the factor for computation in it and in what it calls: {"solve": 0.5}.
         latency, bandwidth: another network, in seconds and in bytes per second.

@@ -114,7 +114,7 @@ def busy_devices(cube: Severities) -> Iterator[Finding]:
     longest = _longest_functions(cube, cells)
     named = wording.listed([f"{wording.short(function)} ({share:.0%})" for function, share in longest])
     named = f", longest {named}" if named else ""
-    takes, title, advice = wording.OF_BUSY_DEVICES[name]
+    determine, title, advice = wording.OF_BUSY_DEVICES[name]
     yield Finding(
         property=name,
         title="Busy Devices",
@@ -124,7 +124,7 @@ def busy_devices(cube: Severities) -> Iterator[Finding]:
         meanwhile=(),
         advice=advice,
         call_path=best,
-        what=f"{_devices_are(facts)} busy {busy:.0%} of the time: {takes} the run time{named}",
+        what=f"{_devices_are(facts)} busy {busy:.0%} of the time: {determine} the runtime{named}",
         cause_region=region.call_path,
         shows=f"{title} take {wording.seconds(float(cells.value.sum()) * cube.scale(name))} on all devices",
         **OF_DEVICES,

@@ -109,7 +109,7 @@ class Diagnosis:
     def to_dict(self, source: str = "CUBE") -> dict[str, Any]:
         """Return all of it as plain lists, numbers and text for JSON; None where a number is not defined. `source` is
         the cube's path, for the commands that show more."""
-        found = dict(vars(self))
+        found = {"format": "tracecols diagnosis", **vars(self)}
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
         found["efficiencies"] = [metric._asdict() for metric in self.efficiencies]
         result: dict[str, Any] = finite(found)

@@ -381,7 +381,7 @@ def _straggler(f: Facts, s: Subject) -> str:
             f"{s.region}"
         )
     if e["is_kernel"]:
-        return f"kernels of other ranks wait for {s.who}: {s.region} takes too long before"
+        return f"kernels of other ranks wait for {s.who}: its kernel {s.region} takes too long"
     return f"kernels of other ranks wait for {s.who}: its host takes too long in {s.region}"
 
 
@@ -498,7 +498,7 @@ def _advice_for_computation(f: Facts, s: Subject) -> str:
 def _advice_for_regions(f: Facts, s: Subject) -> str:
     if are_stalled(f):
         return (
-            "Look whether more threads run than there are cores, and where they are bound; then join small parallel "
+            "Check whether more threads run than there are cores, and where they are bound; then join small parallel "
             "regions."
         )
     if are_too_small(f):
@@ -511,7 +511,7 @@ def _advice_for_messages(f: Facts, s: Subject) -> str:
     if has_tiny_messages(f):
         return "Send few large messages in place of many small ones."
     if has_large_share(f) or has_slow_transfers(f):
-        return "Look whether more processes or threads run than there are cores; otherwise look at the network."
+        return "Check whether more processes or threads run than there are cores; otherwise look at the network."
     if "n_messages" not in e and "call" in e:
         return without_messages(e["call"])
     return "Send less, send earlier without blocking, and compute while messages are on their way."
@@ -595,7 +595,7 @@ def _advice_for_stragglers(f: Facts, s: Subject) -> str:
 
 OF_BUSY_DEVICES = {
     DEVICE_KERNELS: (
-        "kernels take",
+        "kernels determine",
         "kernels",
         (
             "Make kernels shorter: join them, let them compute with less precision, or move less data; hosts wait for "
@@ -603,7 +603,7 @@ OF_BUSY_DEVICES = {
         ),
     ),
     DEVICE_COPIES: (
-        "copies take",
+        "copies determine",
         "copies",
         "Copy less, from pinned memory in large pieces, and while kernels run; hosts wait for the copies.",
     ),
@@ -629,8 +629,8 @@ CALLS = {
 """Advice for other calls, by prefix of their names in lower case."""
 
 SELDOM_LONG = (
-    "Look whether more processes or threads run than there are cores; otherwise at what these calls transfer, and at "
-    "the network."
+    "Check whether more processes or threads run than there are cores; otherwise look at what these calls transfer, "
+    "and at the network."
 )
 """Advice for collective calls if few of them have most of the time."""
 
@@ -666,7 +666,7 @@ ADVICE: dict[str, str | Say] = {
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
     "turns": "Divide each execution among the processes, or let the others compute something else meanwhile.",
-    "slow": "Look whether cores are shared or the node is slower; if there is more to do, distribute the work anew.",
+    "slow": "Check whether cores are shared or the node is slower; if there is more to do, distribute the work anew.",
     "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
@@ -807,13 +807,13 @@ def _of_straggler(e: Mapping[str, Any]) -> list[str]:
         "earlier": "its own waits for others",
         "unrecorded": "what is before the recording",
     }
-    shares = [f"{e[name] / e['waits']:.0%} {words}" for name, words in parts.items() if e[name] >= 0.005 * e["waits"]]
+    shares = [f"{words} ({e[name] / e['waits']:.0%})" for name, words in parts.items() if e[name] >= 0.005 * e["waits"]]
     return [
         (
             f"kernels of others wait {seconds(e['waits'])} for it ({e['share']:.0%} of such waits), in "
             f"{counted(e['n_last'], 'operation')}"
         ),
-        f"because of {', '.join(shares)}",
+        f"caused by {', '.join(shares)}",
     ]
 
 
