@@ -202,8 +202,7 @@ def joined_thread(folder, creation=True):
 
 def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(tmp_path):
     """Without a call path of the creation, the end of the thread used to be no point, so the wait had no cause."""
-    trace = joined_thread(tmp_path, creation=False)
-    cube = lawful(trace)
+    cube = lawful(joined_thread(tmp_path, creation=False))
     assert ticks(cube, "pthread_join_wait") == {(f"main/{JOIN}", 0): 60}
     # in proportion to the 50 and 38 ticks in which the thread runs
     assert ticks(cube, "delay_join") == {("f", 1): 34, ("g", 1): 26}
@@ -227,8 +226,7 @@ def test_created_threads__do_nothing_before_they_begin(tmp_path):
     thread.record(1101, "ThreadEnd", team=pool, sequence=1)
     main.record(1101, "ThreadWait", team=pool, sequence=1).leave(1101, JOIN).leave(1101, "main")
     main.record(1101, "ProgramEnd", exit_status=0)
-    trace = opened(archive, tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(archive, tmp_path))
     done = {("PROGRAM/main/serial", 0): 1000, (f"PROGRAM/main/{CREATE}", 0): 1}
     threads = {("PROGRAM/THREADS/f", 1): 30, ("PROGRAM/THREADS/g", 1): 70}
     assert ticks(cube, "critical_path") == ticks(cube, "critical_path_activities") == done | threads
@@ -252,8 +250,7 @@ def test_created_threads__time_between_threads_of_a_location_and_between_regions
     main.leave(160, "main")
     if program:
         main.record(160, "ProgramEnd", exit_status=0)
-    trace = opened(archive, tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(archive, tmp_path))
     top, above = ("PROGRAM/main", "PROGRAM/THREADS/") if program else ("main", "")
     create = f"{top}/{CREATE}"
     f, g = (f"{above}f", 1), (f"{above}g", 1)
@@ -267,8 +264,7 @@ def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_
     archive, (main, thread), _ = pthreads(tmp_path)
     main.call(0, 50, "main")
     thread.call(40, 60, "f").call(70, 100, "g")
-    trace = opened(archive, tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(archive, tmp_path))
     activities = ticks(cube, "critical_path_activities"), ticks(cube, "non_critical_path_activities")
     assert {k for of in activities for k in of} <= {("main", 0), ("f", 1), ("g", 1)}
     assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
@@ -317,8 +313,7 @@ def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
         thread.leave(leave, BARRIER)
     master.call(leave, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
     worker.enter(worker_enters, IMPLICIT).leave(151, IMPLICIT)
-    trace = opened(finish(), folder)
-    cube = lawful(trace)
+    cube = lawful(opened(finish(), folder))
     assert ticks(cube, "critical_path") == {
         (REGION, 1): 5,
         (f"{REGION}/work", 1): 95,
@@ -352,8 +347,7 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
         thread.leave(131, BARRIER)
     master.enter(139, IMPLICIT).leave(140, IMPLICIT)
     worker.enter(135, IMPLICIT).leave(140, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(finish(), tmp_path))
     assert ticks(cube, "critical_path") == {
         (f"{REGION}/work", 1): 100,
         (f"TASKS/{TASK}", 0): 30,
@@ -372,8 +366,7 @@ def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier
     # 5 ticks from the switch to the first region count where the task is scheduled
     execute(0, 130, 150, enters=135)
     master.leave(160, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(finish(), tmp_path))
     path = {
         (REGION, 0): 100,
         (f"{REGION}/{IMPLICIT}", 0): 40,
@@ -394,8 +387,7 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
     task = {"team": 0, "creator": 0, "generation": 1}
     master.record(130, "ThreadTaskSwitch", **task).record(150, "ThreadTaskComplete", **task)
     master.record(150, "ThreadTaskSwitch", **{**task, "generation": 0}).leave(160, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(finish(), tmp_path))
     activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
     assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
     # the critical path charges the 20 ticks to the call in which the task begins or ends

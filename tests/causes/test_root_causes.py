@@ -579,8 +579,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
             if n:
                 assert x[a : a + n].tolist() == columns.x[begin : begin + n].tolist()
                 assert y[a : a + n].tolist() == columns.y[begin : begin + n].tolist()
-        rows = np.append(first, -1)
-        found = source.several_at(("y", "x"), rows, -7)
+        found = source.several_at(("y", "x"), np.append(first, -1), -7)
         assert [of.tolist() for of in found] == [[*of[first].tolist(), -7] for of in (columns.y, columns.x)]
         kept = near.KeptTable(SYNC_POINTS, 110, dict.fromkeys(SYNC_POINTS.names, columns.x), {"y": source})
         # read in more than one block

@@ -40,8 +40,7 @@ class ShiftedSource(StoreSource):
 
     def __init__(self, store, offsets):
         super().__init__(store)
-        process = self.definitions["locations"]["process"]
-        self.offsets = [offsets[p] for p in process]
+        self.offsets = [offsets[p] for p in self.definitions["locations"]["process"]]
         self.clock.length += max(offsets.values())
 
     def read(self, location, report, *, salvage=False):

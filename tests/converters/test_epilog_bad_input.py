@@ -352,8 +352,7 @@ def test_packed__is_cut_off(tmp_path):
 @pytest.mark.parametrize("n", [2, 3, 9, 10, 11, 15])
 def test_packed__is_cut_off_early(n, tmp_path):
     path = tmp_path / "trace" / "epik.elg.gz"
-    data = make().write(path, compress=True).read_bytes()
-    path.write_bytes(data[:n])
+    path.write_bytes(make().write(path, compress=True).read_bytes()[:n])
     assert "is empty" not in refused(path, path)
     refused(path, path, salvage=True)
 
@@ -1104,8 +1103,7 @@ def test_archive__with_a_file_whose_first_record_is_nonsense(folder):
     anchor = archive(folder)
     w = EpilogWriter(last_def=False, n_events=-1)
     w.exit(None, NAN).exit(None, 1.0)
-    file = w.write(process_file(anchor, 1))
-    refused(anchor, file, "a time is", "--salvage")
+    refused(anchor, w.write(process_file(anchor, 1)), "a time is", "--salvage")
     store, lost = salvaged(anchor)
     assert set(lost) == {1}
     assert [store.n_rows("events", i) for i in (0, 1)] == [10, 0]

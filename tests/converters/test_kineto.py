@@ -303,8 +303,7 @@ def test_names__of_built_in_methods_are_the_same_on_all_ranks(tmp_path):
 def test_names__may_have_halves_of_surrogates(tmp_path):
     trace = small().host(60, 70, "a\ud800\U0001f600")
     next(e for e in trace.events if e["name"] == "thread_name")["args"]["name"] = "\udfff"
-    source = opened(tmp_path, trace)
-    assert "a\ufffd\U0001f600" in source.definitions["regions"]["name"]
+    assert "a\ufffd\U0001f600" in opened(tmp_path, trace).definitions["regions"]["name"]
     tracecols.convert(tmp_path / "x.json", tmp_path / "x.trace")
 
 

@@ -552,8 +552,7 @@ def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
 
 @pytest.mark.slow
 def test_truncated_files__are_refused_or_salvaged(tmp_path):
-    text = random_program(8, 2, 1, 2000)
-    packed = gzip.compress(text.encode())
+    packed = gzip.compress(random_program(8, 2, 1, 2000).encode())
     path = write(tmp_path / "x.prv.gz", "")
     path.write_bytes(packed[: len(packed) * 3 // 4])
     with pytest.raises(SourceError, match=r"x\.prv\.gz: line \d+: unpacking stops"):

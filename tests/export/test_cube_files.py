@@ -469,8 +469,7 @@ def test_round_trip__of_extremes(ending, tmp_path):
 
 def test_cubex__extremes_are_those_to_pycubexr(tmp_path):
     pycubexr = pytest.importorskip("pycubexr")
-    cube = read_cube(profile(tmp_path / "x.cubex"))
-    write_cube(cube, tmp_path / "y.cubex")
+    write_cube(read_cube(profile(tmp_path / "x.cubex")), tmp_path / "y.cubex")
     with pycubexr.CubexParser(str(tmp_path / "x.cubex")) as old, pycubexr.CubexParser(str(tmp_path / "y.cubex")) as new:
         for name in ("longest", "shortest"):
             metrics = [parser.get_metric_by_name(name) for parser in (old, new)]

@@ -403,8 +403,7 @@ def test_descriptors__tell_processes_and_threads(tmp_path, data):
     timeline = export(trace, tmp_path / "x.pftrace")
     processes = {t.process.pid: t.process.process_name for t in timeline.tracks.values() if t.HasField("process")}
     assert processes == {1: "MPI Rank 0", 2: "MPI Rank 1"}
-    of = lines(trace, timeline)
-    threads = {i: timeline.tracks[u].thread for i, u in of.items()}
+    threads = {i: timeline.tracks[u].thread for i, u in lines(trace, timeline).items()}
     assert [threads[i].pid for i in range(6)] == [1, 1, 1, 2, 2, 2]
     assert [threads[i].tid for i in range(6)] == [1, 4, 5, 2, 7, 8]
     assert [threads[i].thread_name for i in range(3)] == ["Master thread", "OMP thread 1", "OMP thread 2"]

@@ -224,8 +224,7 @@ def test_slack__ends_where_others_come_last():
         one.enter(0, "main").enter(0, name).leave(work).enter(work, "MPI_Barrier").begin_collective(work)
         one.end_collective(41, "barrier").leave(41).leave(41)
     with program.trace() as trace:
-        plain = trace.what_if()
-        found = plain.slack()
+        found = trace.what_if().slack()
         # g is not on the critical path
         assert found.path.tolist() == ["main/f"]
         assert found.critical.tolist() == pytest.approx([40], rel=1e-4)
@@ -354,9 +353,8 @@ def test_efficiencies__of_a_piece(steps):
 
 @pytest.mark.slow
 def test_commands__of_an_archive(tmp_path):
-    result = run("what-if", DATA / "coll", "--transfer", 0, "-o", tmp_path / "ideal.trace", "--rows", 2)
-    assert result.exit_code == 0, result.output
-    assert "predicted: ideal network" in result.output
+    output = executed("what-if", DATA / "coll", "--transfer", 0, "-o", tmp_path / "ideal.trace", "--rows", 2)
+    assert "predicted: ideal network" in output
     assert tracecols.open(tmp_path / "ideal.trace").manifest["source"][REPLAYED] == "ideal network"
     result = run("efficiency", DATA / "coll" / "traces.otf2", "--model", "mpi")
     assert "MPI_Init to MPI_Finalize; ideal network by replay" in result.output
@@ -427,9 +425,8 @@ def test_command__slack_says_until_when_another_path_takes_over():
     for row, (path, *values) in zip(rows, expected, strict=True):
         assert row["path"] == path
         assert [row[c] for c in ("critical", "slack", "limit")] == pytest.approx(values, rel=1e-3)
-    result = run("what-if", "x.trace", "--slack", "--faster", 0.3)
-    assert result.exit_code == 2
-    assert "--faster: only for the table of gains" in result.output
+    output = executed("what-if", "x.trace", "--slack", "--faster", 0.3, code=2)
+    assert "--faster: only for the table of gains" in output
 
 
 @pytest.mark.parametrize(
@@ -443,9 +440,8 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
     cube = steps.analyze()
     del cube.facts["ideal_runtime"]
     cube.save(tmp_path / "x.severity")
-    result = run("efficiency", tmp_path / "x.severity", "--ideal", "replay")
-    assert result.exit_code == 1
-    assert "give the store" in result.output
+    output = executed("efficiency", tmp_path / "x.severity", "--ideal", "replay", code=1)
+    assert "give the store" in output
 
 
 # -- refused changes ---------------------------------------------------------------------------------------------------
@@ -507,8 +503,7 @@ def test_what_if__hosts_wait_for_devices_and_devices_for_hosts(archive, tmp_path
 
 
 def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive, tmp_path):
-    program = small(archive)
-    program.kernel(70, 80)
+    small(archive).kernel(70, 80)
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
     for changes in ({}, {"transfer": 0}, {"scale": {"*": 0.5}}):
         with pytest.raises(

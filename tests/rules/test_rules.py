@@ -363,8 +363,7 @@ def test_rules__of_a_region(data, tmp_path):
 
 def test_rules__of_programs_without_mpi(data, tmp_path):
     trace = tracecols.open(tracecols.convert(data / "omp_basic", tmp_path / "o.trace"))
-    found = evaluate(trace)
-    assert [f.rule for f in found if f.severity] == ["other_losses"]
+    assert [f.rule for f in evaluate(trace) if f.severity] == ["other_losses"]
     with pytest.raises(RuleError, match="no rule 'cost'\n  did you mean costs"):
         evaluate(trace, ["cost"])
     with pytest.raises(tracecols.errors.AnalysisError, match="no conventions"):

@@ -330,18 +330,16 @@ def saved(before, after, tmp_path):
 
 
 def test_command__refuses_an_output_of_an_unknown_format_before_it_reads_runs(tmp_path):
-    result = run("compare", tmp_path / "before.trace", tmp_path / "after.trace", "-o", tmp_path / "x.xml")
-    assert result.exit_code == 1
-    assert result.output == (
+    output = executed("compare", tmp_path / "before.trace", tmp_path / "after.trace", "-o", tmp_path / "x.xml", code=1)
+    assert output == (
         "error: cannot write a comparison to x.xml: no format ends in '.xml'\n"
         "  there are .severity, .cubex, .cube, .html, .parquet, .csv, .json\n"
     )
 
 
 def test_command__prints_what_changed(saved):
-    result = run("compare", saved / "before.severity", saved / "after.severity")
-    assert result.exit_code == 0, result.output
-    lines = [line.rstrip() for line in result.output.splitlines()]
+    output = executed("compare", saved / "before.severity", saved / "after.severity")
+    lines = [line.rstrip() for line in output.splitlines()]
     assert lines[0].split() == ["run", "processes", "threads", "runtime", "speedup", "efficiency"]
     assert lines[2].split() == ["before", "1", "1", "0.400000", "s", "1.00", "100.0%"]
     assert lines[3].split() == ["after", "2", "2", "0.400000", "s", "1.00", "50.0%"]
@@ -360,18 +358,16 @@ def test_command__takes_names_as_they_are(tmp_path):
             {"time": {("main/[red]a[bold]", 0, 0): value}, odd: {("main", 0, 0): value}}, units={odd: odd}
         )
         cube.save(tmp_path / f"{name}.severity")
-    result = run("compare", tmp_path / "[a].severity", tmp_path / "[b].severity")
-    assert result.exit_code == 0, result.output
-    assert "[b] - [a]" in result.output
-    assert f"5 {odd}" in result.output
-    assert "main/[red]a[bold]" in result.output
+    output = executed("compare", tmp_path / "[a].severity", tmp_path / "[b].severity")
+    assert "[b] - [a]" in output
+    assert f"5 {odd}" in output
+    assert "main/[red]a[bold]" in output
 
 
 def test_command__of_a_cube_with_itself(saved):
-    result = run("compare", saved / "before.severity", saved / "before.severity", "--threshold", "0%")
-    assert result.exit_code == 0
-    assert "no property changed by 0.5% of its root or more" in result.output
-    assert "before (1)" in result.output
+    output = executed("compare", saved / "before.severity", saved / "before.severity", "--threshold", "0%")
+    assert "no property changed by 0.5% of its root or more" in output
+    assert "before (1)" in output
 
 
 @pytest.mark.parametrize(
@@ -398,9 +394,8 @@ def test_command__exit_codes(arguments, code, saved):
 def test_command__writes_cubes_and_tables(saved, before, after):
     outputs = [saved / f"x.{ending}" for ending in ("severity", "cubex", "csv", "parquet", "json")]
     options = [o for output in outputs for o in ("-o", output)]
-    result = run("compare", saved / "before.severity", saved / "after.severity", *options)
-    assert result.exit_code == 0, result.output
-    assert result.output.splitlines()[-5:] == [str(o) for o in outputs]
+    shown = executed("compare", saved / "before.severity", saved / "after.severity", *options)
+    assert shown.splitlines()[-5:] == [str(o) for o in outputs]
     for output in outputs[:2]:
         assert by_place(tracecols.read_cube(output), "time") == by_place(after - before, "time")
     table = pd.read_csv(outputs[2])
@@ -412,9 +407,8 @@ def test_command__writes_cubes_and_tables(saved, before, after):
     runtime = float(after.by_location("time").max())
     assert plain["runs"][1] == {"name": "after", "processes": 2, "threads": 2, "runtime": runtime}
     assert len(plain["changes"]) == len(table)
-    bad = run("compare", saved / "before.severity", saved / "after.severity", "-o", saved / "x.xml")
-    assert bad.exit_code == 1
-    assert "no format ends in '.xml'" in bad.output
+    bad = executed("compare", saved / "before.severity", saved / "after.severity", "-o", saved / "x.xml", code=1)
+    assert "no format ends in '.xml'" in bad
 
 
 def test_command__json_has_no_numbers_that_are_none(saved):
@@ -427,9 +421,8 @@ def test_command__json_has_no_numbers_that_are_none(saved):
 
 def test_command__of_a_series_scales(saved):
     paths = [saved / "before.severity", saved / "after.severity", saved / "before.severity"]
-    result = run("compare", *paths, "-o", saved / "mean.severity", "-o", saved / "s.csv")
-    assert result.exit_code == 0, result.output
-    assert "property, share of its root" in result.output
+    output = executed("compare", *paths, "-o", saved / "mean.severity", "-o", saved / "s.csv")
+    assert "property, share of its root" in output
     assert SeverityCube.load(saved / "mean.severity").total("time") == pytest.approx((0.4 + 0.8 + 0.4) / 3)
     assert set(pd.read_csv(saved / "s.csv").run) == {"before (1)", "after (2)", "before (3)"}
     assert run("compare", *paths, "--operation", "difference").exit_code == 2

@@ -293,8 +293,7 @@ def test_texts__that_are_repeated_take_memory_once(tmp_path):
     n, long = 1000, "x" * 100_000
     cube = small_cube({"time": {("main", i, 0): 1 for i in range(n)}})
     cube.system.location_name = [long] * n
-    path = cube.save(tmp_path / "x.severity")
-    loaded = SeverityCube.load(path)
+    loaded = SeverityCube.load(cube.save(tmp_path / "x.severity"))
     assert loaded.system.location_name == [long] * n
     assert len({id(name) for name in loaded.system.location_name}) == 1
 

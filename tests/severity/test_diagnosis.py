@@ -445,8 +445,7 @@ def test_findings__say_what_they_leave_out(traces):
 def test_findings__name_the_call_path_of_the_region_they_name(traces):
     """If the call path with the largest share of a finding does not end in the region with the largest share, only the
     region is named."""
-    cube = without_causes(traces("hpcg_2x2")[1])
-    found = cube.diagnosis(10).findings
+    found = without_causes(traces("hpcg_2x2")[1]).diagnosis(10).findings
     spread = [
         f for f in found if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share
     ]
@@ -571,8 +570,7 @@ def test_text__survives_names_of_any_kind():
     cube = small_cube(
         {"time": times, "execution": times, "mpi": mpi}, parents={"execution": "time", "mpi": "execution"}
     )
-    d = cube.diagnosis()
-    lines = d.text().splitlines()
+    lines = cube.diagnosis().text().splitlines()
     assert max(map(len, lines)) <= WIDTH and len(lines) <= HEIGHT
     evil = small_cube(
         {

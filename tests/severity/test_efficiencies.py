@@ -344,19 +344,17 @@ def severity(tmp_path):
 
 
 def test_command__prints_models_and_scaling(severity):
-    result = run("efficiency", severity, severity)
-    assert result.exit_code == 0
-    assert "MPI (POP)" in result.output
-    assert "Hybrid" not in result.output
-    assert "Computation scalability" in result.output
-    assert "ideal network by replay" in result.output
+    output = executed("efficiency", severity, severity)
+    assert "MPI (POP)" in output
+    assert "Hybrid" not in output
+    assert "Computation scalability" in output
+    assert "ideal network by replay" in output
 
 
 def test_command__what_is_required_and_not_fulfilled_is_exit_code_3(severity):
     assert run("efficiency", severity, "--require", "parallel efficiency>=0.7").exit_code == 0
-    failed = run("efficiency", severity, "--require", "parallel efficiency>=0.71", "--json")
-    assert failed.exit_code == 3
-    assert "required parallel efficiency >= 0.71, found 0.7" in failed.output
+    failed = executed("efficiency", severity, "--require", "parallel efficiency>=0.71", "--json", code=3)
+    assert "required parallel efficiency >= 0.71, found 0.7" in failed
     assert run("efficiency", severity, "--require", "nonsense>=1").exit_code == 2
 
 

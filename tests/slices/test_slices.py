@@ -311,8 +311,7 @@ def test_piece__repeats_no_constructs_that_only_one_thread_meets(archive, enhanc
         first.call(4 + k, 5 + k, "!$omp for @a.c:3")
     first.call(80, 94, "!$omp for @a.c:3").leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
     second.begin_team(2, team).enter(3, PARALLEL).leave(94, PARALLEL).end_team(95, team)
-    store = enhance(archive).store
-    planned = plan.plan_slices(store, None, 90, None, 1).slices
+    planned = plan.plan_slices(enhance(archive).store, None, 90, None, 1).slices
     kinds = [[EventKind(x.kind).name for x in of.before] for of in planned]
     assert kinds[0][:4] == ["ENTER", "THREAD_FORK", "THREAD_TEAM_BEGIN", "ENTER"]
     assert kinds[0][4:] == n_again * ["ENTER", "EXIT"] + ["ENTER"]

@@ -237,8 +237,7 @@ def collected(store, folder):
     """Collect a trace with two threads, without a replay, as if it were large; return the intervals by kind, ordered by
     all columns, the severities by property in bins, and the number of windows beyond one per process."""
     folder.mkdir()
-    trace = OpenedTrace(store, 2)
-    model = trace.model_of(with_focus=True)
+    model = OpenedTrace(store, 2).model_of(with_focus=True)
     with model.divided(in_windows=True) as divided:
         n = len(divided.division.windows) - len(divided.division)
     _, spread = overview_properties(model)
@@ -602,8 +601,7 @@ def test_of_finding__prefers_who_is_named(timeline):
     numbers = {name: [i] for i, name in enumerate(names)}
     causes = {w["cause_location"] for w in worst_of(waits, [names.index("mpi_latesender")])} - {-1}
     who = min(causes)
-    found = of_finding(waits, ["mpi_latesender"], numbers, [who], [])
-    assert found["cause_location"] == who
+    assert of_finding(waits, ["mpi_latesender"], numbers, [who], [])["cause_location"] == who
     assert of_finding(waits, ["mpi_latesender"], numbers, [], [])["property"] == names.index("mpi_latesender")
     assert of_finding(waits, ["nonsense"], numbers, [], []) is None
 
@@ -689,8 +687,7 @@ def test_folded__from_a_call_to_the_next(folds, trace):
 def test_folded__shares_are_the_time_of_all_instances(folds):
     shown = folds.of("h_region")
     about = shown.about()
-    rows = list(range(len(about.says["rows"])))
-    found = shown.view(0, about.says["length"] + 1, rows, 300)
+    found = shown.view(0, about.says["length"] + 1, list(range(len(about.says["rows"]))), 300)
     lengths = about.arrays["fold.end"] - about.arrays["fold.begin"]
     assert found.arrays["ticks"].sum(axis=(0, 2)).tolist() == [lengths.sum(), *lengths]
     waits = found.arrays["ticks"][1]
@@ -935,8 +932,7 @@ def test_counters__of_groups_have_the_samples_of_the_range_and_no_others(grouped
             inside = [sample for sample in every[key] if start <= sample[0] <= stop]
             before = [sample for sample in every[key] if sample[0] < start][-1:]
             left = before + inside
-            shown = [p for p in points if p[1] >= start]
-            assert sum(p[-1] for p in shown) == len(inside)
+            assert sum(p[-1] for p in points if p[1] >= start) == len(inside)
             assert len(points) <= columns + 1
             for begin, time, low, high, last, total, count in points:
                 mine, left = left[:count], left[count:]

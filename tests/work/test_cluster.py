@@ -336,8 +336,7 @@ def _version(version):
 
 @pytest.mark.slow
 def test_version__of_workers_is_another_one(trace, client):
-    one = sorted(client.nthreads())[0]
-    client.run(_version, "0.0.1", workers=[one])
+    client.run(_version, "0.0.1", workers=[sorted(client.nthreads())[0]])
     try:
         with pytest.raises(
             ClusterError, match=r"worker \w+://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"
