@@ -1,7 +1,5 @@
 """The benchmarks: every step runs in a separate process, figures follow from seconds, and tables from figures."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Programs with known wait states: the analysis finds exactly the ticks that they lose."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from types import SimpleNamespace

@@ -1,8 +1,6 @@
 """Root causes with threads created by the program, and with tasks in barriers: exactly the code that is executed is
 charged."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np
@@ -32,9 +30,6 @@ def ticks(cube, name):
 
 def opened(archive, folder):
     return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace", jobs=1), jobs=1)
-
-
-# -- conditions --------------------------------------------------------------------------------------------------------
 
 
 def test_conditions__the_time_before_the_signal_is_waiting_for_work_and_costs_who_signals():
@@ -145,9 +140,6 @@ def test_conditions__pass_costs_on_to_who_gave_up_the_mutex_before(order):
         cube = lawful(trace)
     costs = {path: value for (path, _), value in ticks(cube, "delay_condition_longterm").items()}
     assert costs == {"main/f": 11, "main/k": 20, f"main/{LOCK}": 1}
-
-
-# -- threads that are created ------------------------------------------------------------------------------------------
 
 
 def pthreads(folder, n=2):
@@ -268,9 +260,6 @@ def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_
     activities = ticks(cube, "critical_path_activities"), ticks(cube, "non_critical_path_activities")
     assert {k for of in activities for k in of} <= {("main", 0), ("f", 1), ("g", 1)}
     assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
-
-
-# -- tasks in barriers -------------------------------------------------------------------------------------------------
 
 
 def team_of_two(folder, last):
@@ -416,9 +405,6 @@ def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin(
         ("main/rest", 0): 8,
         ("main/MPI_Finalize", 0): 1,
     }
-
-
-# -- random programs ---------------------------------------------------------------------------------------------------
 
 
 def check_random(program, folder, monkeypatch):

@@ -1,7 +1,5 @@
 """Root causes by phase and by time bin: values worked out by hand, and laws."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line, as used by people and by scripts."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

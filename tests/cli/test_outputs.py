@@ -155,9 +155,6 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-# -- temporary files ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_temporary_files__of_epilog_find_no_room(made, tmp_path, monkeypatch):
     """The trace is sound: the error must not advise to copy it again."""

@@ -1,7 +1,5 @@
 """A buffer flush is one record with its own start and end, written in front of the event that filled the buffer."""
 
-from __future__ import annotations
-
 import pytest
 from support.flushed import program
 from support.otf2_writer import Archive
@@ -26,8 +24,6 @@ def test_flush__is_overhead_also_when_the_next_event_took_its_time_before(tmp_pa
     assert ticks(cube, "overhead") == {"TRACE BUFFER FLUSH": 20}
     assert ticks(cube, "visits") == {"main": 1, "TRACE BUFFER FLUSH": 1, "foo": 1}
 
-
-# -- a flush with the time of the event that caused it (issue 13, item 9) ----------------------------------------------
 
 ENTER, EXIT, FLUSH, METRIC = (int(k) for k in (K.ENTER, K.EXIT, K.BUFFER_FLUSH, K.METRIC))
 

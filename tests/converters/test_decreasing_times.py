@@ -5,8 +5,6 @@ EPIK writes ENTER and EXIT of its flush region TRACING, then the event that fill
 had taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FLUSH is in test_buffer_flush.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import subprocess

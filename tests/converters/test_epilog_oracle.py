@@ -1,7 +1,5 @@
 """Every column of every event against a plain reader, for recorded and random traces."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Traces of the PyTorch profiler: conversion of events, joining of ranks, and refused files."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import json

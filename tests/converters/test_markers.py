@@ -1,7 +1,5 @@
 """Markers of OTF2 archives: those written by the format's own library are read into a table."""
 
-from __future__ import annotations
-
 import pyarrow.parquet as pq
 import pytest
 

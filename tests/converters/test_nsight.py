@@ -1,7 +1,5 @@
 """Exports of Nsight Systems: conversion of rows, joining of events and reports, and refused files."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 

@@ -1,8 +1,6 @@
 """Archives that tracecols writes: round trips are equal, trace slices are traces by themselves, and no partial output
 remains."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,8 +1,6 @@
 """Devices: kernels and their launches, copies, waiting calls, idle streams; compared with a plain twin on recorded
 traces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from conftest import SHARED, slow

@@ -1,7 +1,5 @@
 """Collective operations: instances per communicator, begin and end, missing members."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,7 +1,5 @@
 """Teams, inherited call paths, constructs and locks."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
@@ -465,9 +463,6 @@ def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tm
                     assert (columns.column(column) == others.column(column)).all()
             for column in ("parent", "entry", "time", "exclusive", "visits", "period"):
                 assert (one.paths.column(column) == other.paths.column(column)).all()
-
-
-# -- threads that the program creates (issue 13, item 25) --------------------------------------------------------------
 
 
 def created(archive, program=True):

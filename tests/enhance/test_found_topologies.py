@@ -1,8 +1,6 @@
 """Topologies found from the pairs of ranks that communicate: those of known programs, for any placement of ranks, and
 none in random graphs."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

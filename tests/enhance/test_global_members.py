@@ -1,7 +1,5 @@
 """Groups with GLOBAL_MEMBERS: events count ranks in the paradigm's list of locations, not in the communicator."""
 
-from __future__ import annotations
-
 import pytest
 from support.otf2_writer import Archive
 

@@ -1,8 +1,6 @@
 """One-sided communication in OTF2 under the default conventions, compared with a plain twin, and with EXPERT's results
 for EPILOG."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest

@@ -1,8 +1,6 @@
 """Dynamic processes: spawned processes, and processes that connect to each other, with times worked out by hand, and a
 recorded program."""
 
-from __future__ import annotations
-
 import pytest
 from support import mpi_recordings
 from support.command_line import run

@@ -1,8 +1,6 @@
 """Timelines for viewers, read with the format's own classes: slices add up to the profile, flows join related
 events."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 

@@ -1,7 +1,5 @@
 """Causes of lost time: programs with one fault put in on purpose, whose first finding must be that fault."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

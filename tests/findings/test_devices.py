@@ -1,8 +1,6 @@
 """Findings of programs whose kernels communicate: the rank, and the code or kernel, that makes the kernels of all
 others wait."""
 
-from __future__ import annotations
-
 import tarfile
 
 import pytest

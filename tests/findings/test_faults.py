@@ -1,7 +1,5 @@
 """Random programs with one delay each: the first finding names its region, rank and thread, and what it costs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

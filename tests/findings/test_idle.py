@@ -1,7 +1,5 @@
 """Findings of programs whose devices are idle or busy all the time, and of the start of devices."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

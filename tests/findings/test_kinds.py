@@ -1,7 +1,5 @@
 """Findings for small programs with one problem each."""
 
-from __future__ import annotations
-
 from random import Random
 from types import SimpleNamespace
 

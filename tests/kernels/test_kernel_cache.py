@@ -1,7 +1,5 @@
 """Where compiled kernels are kept when neither the package nor the home directory can be written."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The kernels of timelines against their oracles: compiled and plain, any split into batches, full buffers, windows."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from itertools import pairwise
 

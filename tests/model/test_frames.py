@@ -1,8 +1,6 @@
 """Readable tables: ranks, threads, names, seconds, nulls; one name for each thing; locations as text; conversions that
 refuse wrong input."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The table of wait states, and the other tables that depend on the conventions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Windows of long processes: analysing them window by window gives the same results."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import contextmanager
 from types import SimpleNamespace

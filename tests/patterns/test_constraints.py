@@ -1,7 +1,5 @@
 """Constraints of a valid trace (thesis 3.6.4): each violated by a few events, reported with count, time and names."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

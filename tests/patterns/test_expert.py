@@ -4,8 +4,6 @@ The recorded traces with reference severities are in test_references. The simula
 with those (below); for random programs, it is as reliable as its interpretation of the analyser.
 """
 
-from __future__ import annotations
-
 import random
 
 import pandas as pd

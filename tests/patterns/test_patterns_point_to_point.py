@@ -1,7 +1,5 @@
 """Late Sender, Late Receiver and wrong order, counts and volumes: times in ticks, worked out by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,9 +28,6 @@ def irecv(rank, begin, request):
 
 def isend(rank, begin, peer, comm, request, tag=0, length=8):
     rank.enter(begin, "MPI_Isend").start_send(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
-
-
-# -- Late Sender -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -126,9 +121,6 @@ def test_late_sender__does_not_count_outside_mpi(archive, analyze):
     send(mpi.ranks[0], 20, 22, 1, mpi.world)
     recv(mpi.ranks[1], 10, 30, 31, 0, mpi.world, call="my_receive")
     assert cells(analyze(archive), "mpi_latesender") == {}
-
-
-# -- wrong order -------------------------------------------------------------------------------------------------------
 
 
 def test_wrong_order__same_source(archive, analyze):
@@ -244,9 +236,6 @@ def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender_wo") == {("MPI_Recv", 1): 150}
 
 
-# -- wrong order by definition -----------------------------------------------------------------------------------------
-
-
 class TwoRegions:
     """The parts of a model that the patterns need: call path 0 is MPI_Recv, 1 is MPI_Waitall."""
 
@@ -300,9 +289,6 @@ def test_wrong_order__is_that_of_the_definition(locations, last_call_never_ends)
         for i in rows
     ]
     assert (found >= 0).tolist() == expected
-
-
-# -- Late Receiver -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -439,9 +425,6 @@ def test_latereceiver_wrong_order__not_if_the_other_message_is(archive, analyze,
     cube = analyze(archive)
     assert cells(cube, "mpi_latereceiver") == {("MPI_Send", 0): 16}
     assert cells(cube, "mpi_latereceiver_wo") == {}
-
-
-# -- counts and volumes ------------------------------------------------------------------------------------------------
 
 
 def test_counts__messages_without_payload_are_synchronisations(archive, analyze):

@@ -145,9 +145,6 @@ def test_overhead__is_not_the_time_recording_was_off(archive, analyze):
     assert cells(cube, "comp") == {("f", 0): 6, ("MEASUREMENT OFF", 0): 6}
 
 
-# -- counters ----------------------------------------------------------------------------------------------------------
-
-
 def counter(archive: Archive, mode: str, of: str = "int64") -> int:
     """Define a counter in a separate metric class."""
     modes = {name: number for number, name in enums.METRIC_MODES.items()}
@@ -233,9 +230,6 @@ def test_counters__of_long_locations_are_added_up_chunk_by_chunk(chunk, archive,
 def test_counters__that_are_absolute_cannot_be_added(archive, analyze):
     counted(archive, counter(archive, "absolute_point"), "int64", [100, 105, 125, 128])
     assert "misses" not in analyze(archive).properties.id
-
-
-# -- the registry ------------------------------------------------------------------------------------------------------
 
 
 def test_registry__refuses_what_is_no_tree():

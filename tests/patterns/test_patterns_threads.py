@@ -1,7 +1,5 @@
 """OpenMP: management, barriers, locks, idle threads: times in ticks, worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 from support.severities import cells
 

@@ -1,7 +1,5 @@
 """User-defined patterns, narrowed analyses, and single matches."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Wavefronts: refill waits equal those of a simulation, and other communication is not taken for sweeps."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

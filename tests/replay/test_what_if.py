@@ -1,7 +1,5 @@
 """What-if: predicted runtimes by hand, gains per call path, re-timed traces, and refused changes."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random

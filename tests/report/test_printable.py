@@ -1,8 +1,6 @@
 """Names of regions and files come from whoever wrote the trace: nothing in them controls a terminal, a page or a
 spreadsheet."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """The viewer: its packed data, and the view in a browser."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib

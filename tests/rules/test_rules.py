@@ -1,7 +1,5 @@
 """Rules of the 1999 class library: severities in ticks (of 1e-9 s), worked out by hand; output of the command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

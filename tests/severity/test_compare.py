@@ -1,7 +1,5 @@
 """Comparing runs: the algebra of cubes, its tables, and the command."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """The diagnosis: the focus, findings and their costs compared with plain twins; and the diagnoses of known traces."""
 
-from __future__ import annotations
-
 import json
 import re
 import tracemalloc

@@ -1,7 +1,5 @@
 """Efficiencies: worked out by hand for a few calls, identities on recorded traces, and refused requests."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Analyses of trace slices: the slices of a trace add up to the whole (issue 13, 3, 4 and 16)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Data of the timeline: sums equal those of analyses, intervals and slices those of the tables."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,8 +1,6 @@
 """The timeline in a real browser: it draws the contents of the tables, keys lead from a finding to its cause, and names
 are text."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,8 +1,6 @@
 """Training steps, stragglers and kernels: small programs worked out by hand, and recorded ones counted a second time from
 their files."""
 
-from __future__ import annotations
-
 import tarfile
 from unittest import mock
 

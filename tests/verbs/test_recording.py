@@ -1,7 +1,5 @@
 """Costs of recording: regions, events and bytes of programs whose events are counted by hand."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import re

@@ -1,8 +1,6 @@
 """Analysts' questions: every answer equals a plain loop over the raw tables, for any partitioning, in the declared
 columns; and is drawn."""
 
-from __future__ import annotations
-
 import builtins
 import pickle
 from collections import defaultdict

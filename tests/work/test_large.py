@@ -1,7 +1,5 @@
 """Arrays of the size of a trace: in memory up to a limit, beyond it in temporary files."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os
