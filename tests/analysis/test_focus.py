@@ -194,8 +194,7 @@ def two_ranks() -> Program:
     """Return two ranks in main from 0 to 60 that leave MPI_Init at 10 and 12 and enter MPI_Finalize at 40 and 50."""
     program = Program(processes=2)
     for location, init, final in zip(program.masters, (10, 12), (40, 50), strict=True):
-        location.enter(0, "main").enter(5, "MPI_Init").leave(init)
-        location.enter(20, "work").leave(30)
+        location.enter(0, "main").enter(5, "MPI_Init").leave(init).enter(20, "work").leave(30)
         location.enter(final, "MPI_Finalize").leave(55).leave(60)
     return program
 

@@ -155,11 +155,10 @@ def pthreads(folder, n=2):
 
 def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(tmp_path):
     archive, (main, thread), pool = pthreads(tmp_path)
-    main.enter(0, "main").enter(10, CREATE).record(11, "ThreadCreate", team=pool, sequence=1).leave(12, CREATE)
+    main.enter(0, "main").enter(10, CREATE).create_thread(11, 1, pool).leave(12, CREATE)
     # the thread begins 13 ticks after the call, and enters its first region 5 ticks later
-    thread.record(25, "ThreadBegin", team=pool, sequence=1).call(30, 60, "f").call(60, 100, "g")
-    thread.record(100, "ThreadEnd", team=pool, sequence=1)
-    main.enter(12, JOIN).record(101, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
+    thread.begin_thread(25, 1, pool).call(30, 60, "f").call(60, 100, "g").end_thread(100, 1, pool)
+    main.enter(12, JOIN).wait_for_thread(101, 1, pool).leave(101, JOIN).leave(110, "main")
     trace = opened(archive, tmp_path)
     cube, path = lawful(trace), trace.critical_path(raw=True)
     assert trace.model.created_threads.enter_time.tolist() == [30]
@@ -184,11 +183,10 @@ def joined_thread(folder, creation=True):
     archive, (main, thread), pool = pthreads(folder)
     main.enter(0, "main").call(0, 10, "serial").enter(10, CREATE)
     if creation:
-        main.record(11, "ThreadCreate", team=pool, sequence=1)
+        main.create_thread(11, 1, pool)
     main.leave(12, CREATE).call(12, 40, "rest").enter(40, JOIN)
-    main.record(100, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
-    thread.record(12, "ThreadBegin", team=pool, sequence=1).call(12, 62, "f").call(62, 100, "g")
-    thread.record(100, "ThreadEnd", team=pool, sequence=1)
+    main.wait_for_thread(100, 1, pool).leave(101, JOIN).leave(110, "main")
+    thread.begin_thread(12, 1, pool).call(12, 62, "f").call(62, 100, "g").end_thread(100, 1, pool)
     return opened(archive, folder)
 
 
@@ -213,10 +211,10 @@ def test_created_threads__do_nothing_before_they_begin(tmp_path):
     """The time since the start of the run used to count for THREADS, where nothing is executed."""
     archive, (main, thread), pool = pthreads(tmp_path)
     main.record(0, "ProgramBegin", program="PROGRAM").enter(0, "main").call(0, 1000, "serial").enter(1000, CREATE)
-    main.record(1000, "ThreadCreate", team=pool, sequence=1).leave(1001, CREATE).enter(1001, JOIN)
-    thread.record(1001, "ThreadBegin", team=pool, sequence=1).call(1001, 1031, "f").call(1031, 1101, "g")
-    thread.record(1101, "ThreadEnd", team=pool, sequence=1)
-    main.record(1101, "ThreadWait", team=pool, sequence=1).leave(1101, JOIN).leave(1101, "main")
+    main.create_thread(1000, 1, pool).leave(1001, CREATE).enter(1001, JOIN)
+    thread.begin_thread(1001, 1, pool).call(1001, 1031, "f").call(1031, 1101, "g")
+    thread.end_thread(1101, 1, pool)
+    main.wait_for_thread(1101, 1, pool).leave(1101, JOIN).leave(1101, "main")
     main.record(1101, "ProgramEnd", exit_status=0)
     cube = lawful(opened(archive, tmp_path))
     done = {("PROGRAM/main/serial", 0): 1000, (f"PROGRAM/main/{CREATE}", 0): 1}
@@ -234,11 +232,11 @@ def test_created_threads__time_between_threads_of_a_location_and_between_regions
     main.enter(0, "main")
     for k in (0, 1):
         t = 100 * k
-        main.enter(t, CREATE).record(t + 1, "ThreadCreate", team=pool, sequence=k + 1).leave(t + 2, CREATE)
-        thread.record(t + 2, "ThreadBegin", team=pool, sequence=k + 1)
+        main.enter(t, CREATE).create_thread(t + 1, k + 1, pool).leave(t + 2, CREATE)
+        thread.begin_thread(t + 2, k + 1, pool)
         # 6 ticks between the regions and 3 before the end are in no region
-        thread.call(t + 2, t + 20, "f").call(t + 26, t + 47, "g").record(t + 50, "ThreadEnd", team=pool, sequence=k + 1)
-        main.enter(t + 2, JOIN).record(t + 50, "ThreadWait", team=pool, sequence=k + 1).leave(t + 50, JOIN)
+        thread.call(t + 2, t + 20, "f").call(t + 26, t + 47, "g").end_thread(t + 50, k + 1, pool)
+        main.enter(t + 2, JOIN).wait_for_thread(t + 50, k + 1, pool).leave(t + 50, JOIN)
     main.leave(160, "main")
     if program:
         main.record(160, "ProgramEnd", exit_status=0)

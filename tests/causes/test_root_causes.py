@@ -199,7 +199,7 @@ def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze
     # the first waits 50 of its 65 ticks in MPI_Wait for the second to start the operation
     mpi = archive.mpi(2)
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
-        rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start, 1)
         rank.leave(start, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
             done,
             "NonBlockingCollectiveComplete",

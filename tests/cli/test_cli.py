@@ -136,7 +136,7 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for rank in mpi.ranks:
-        rank.enter(0, "MPI_Iallreduce").record(1, "NonBlockingCollectiveRequest", request=3).leave(2, "MPI_Iallreduce")
+        rank.enter(0, "MPI_Iallreduce").start_collective(1, 3).leave(2, "MPI_Iallreduce")
         rank.enter(3, "MPI_Wait").record(
             8, "NonBlockingCollectiveComplete", op=11, communicator=mpi.world, root=None, sent=8, received=8, request=3
         ).leave(9, "MPI_Wait")

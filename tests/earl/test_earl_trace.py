@@ -231,7 +231,7 @@ def test_mpicoll__needs_all_participants_and_their_exits(archive, opened):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for rank, last in ((a, True), (b, False)):
-        rank.collective(0, 10, mpi.world, "barrier").enter(20, "MPI_Barrier").record(20, "MpiCollectiveBegin")
+        rank.collective(0, 10, mpi.world, "barrier").enter(20, "MPI_Barrier").begin_collective(20)
         rank.record(30, "MpiCollectiveEnd", op=0, communicator=mpi.world, root=None, sent=0, received=0)
         if last:
             rank.leave(31, "MPI_Barrier").collective(40, 50, mpi.world, "barrier")

@@ -324,8 +324,7 @@ def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
 def test_launches_without_references__are_told_in_a_note(archive, enhance):
     p = Offload(archive, 2)
     p.host.enter(0, "main")
-    p.call(1, 2, "cuLaunchKernel").call(3, 4, "cuLaunchKernel")
-    p.kernel(5, 20, 0).kernel(5, 30, 1)
+    p.call(1, 2, "cuLaunchKernel").call(3, 4, "cuLaunchKernel").kernel(5, 20, 0).kernel(5, 30, 1)
     p.host.leave(40, "main")
     cube = analyzed(enhance(archive))
     note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
@@ -403,8 +402,7 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
     stream = archive.location("CUDA[1:7]", kind="gpu")
     p.streams.append(stream)
     p.host.enter(0, "main")
-    p.kernel(10, 40, 0).kernel(30, 50, 1).kernel(20, 40, 2)
-    p.call(60, 80, "cuCtxSynchronize")
+    p.kernel(10, 40, 0).kernel(30, 50, 1).kernel(20, 40, 2).call(60, 80, "cuCtxSynchronize")
     stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
     stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
     p.host.leave(100, "main")

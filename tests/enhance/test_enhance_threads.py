@@ -474,14 +474,13 @@ def created(archive, program=True):
     main = threads[0]
     if program:
         main.record(0, "ProgramBegin", program="a.out", arguments=[])
-    main.enter(1, "main").enter(2, "f")
-    main.record(3, "ThreadCreate", team=pool, sequence=1).leave(4, "f")
-    main.record(5, "ThreadCreate", team=pool, sequence=2)
+    main.enter(1, "main").enter(2, "f").create_thread(3, 1, pool).leave(4, "f")
+    main.create_thread(5, 2, pool)
     for i, thread in enumerate(threads[1:]):
-        thread.record(10 + i, "ThreadBegin", team=pool, sequence=i + 1).enter(20, "work").call(30, 40, "g")
+        thread.begin_thread(10 + i, i + 1, pool).enter(20, "work").call(30, 40, "g")
         if i == 1:
-            thread.record(45, "ThreadCreate", team=pool, sequence=3)
-        thread.leave(50, "work").record(60, "ThreadEnd", team=pool, sequence=i + 1)
+            thread.create_thread(45, 3, pool)
+        thread.leave(50, "work").end_thread(60, i + 1, pool)
     main.leave(70, "main")
     if program:
         main.record(80, "ProgramEnd", exit_status=0)

@@ -556,8 +556,7 @@ def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
     for location in program.masters:
         location.enter(0, "main").enter(0, "exchange")
         location.collective(0, 60, 0, "allreduce", sent=8, received=8)
-        location.collective(60, 100, 0, "bcast", 0, sent=8, received=8)
-        location.leave(100).leave(200)
+        location.collective(60, 100, 0, "bcast", 0, sent=8, received=8).leave(100).leave(200)
     with program.trace() as trace:
         [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "collectives"]
     assert found.what == "4 collective calls in exchange, most of all MPI_Allreduce, take long beyond waiting"

@@ -169,9 +169,9 @@ def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, mon
         pool = archive.comm("", ranks, paradigm="pthread")
         main.enter(0, "main")
         for k, thread in enumerate(threads, 1):
-            main.enter(k, "pthread_create").record(k, "ThreadCreate", team=pool, sequence=k).leave(k, "pthread_create")
-            thread.record(10 - k, "ThreadBegin", team=pool, sequence=k).call(20, 30, "work")
-            thread.record(40 + process, "ThreadEnd", team=pool, sequence=k)
+            main.enter(k, "pthread_create").create_thread(k, k, pool).leave(k, "pthread_create")
+            thread.begin_thread(10 - k, k, pool).call(20, 30, "work")
+            thread.end_thread(40 + process, k, pool)
         main.leave(50, "main")
     path = tracecols.convert(archive.write(), tmp_path / "x.trace")
     if not ascends:

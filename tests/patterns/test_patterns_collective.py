@@ -174,7 +174,7 @@ def test_barrier__uses_begin_and_end_of_the_operation_not_of_the_call(archive, a
     mpi = archive.mpi(2)
     end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
     for rank, begin in zip(mpi.ranks, (15, 30), strict=True):
-        rank.enter(10, "MPI_Barrier").record(begin, "MpiCollectiveBegin").record(40, "MpiCollectiveEnd", **end).leave(
+        rank.enter(10, "MPI_Barrier").begin_collective(begin).record(40, "MpiCollectiveEnd", **end).leave(
             90, "MPI_Barrier"
         )
     cube = analyze(archive)
@@ -335,7 +335,7 @@ def started(archive, op, root=None, starts=(10, 40, 70), last=2):
     sends."""
     mpi = archive.mpi(3)
     for p, (rank, start) in enumerate(zip(mpi.ranks, starts, strict=True)):
-        rank.enter(0, "main").enter(start, "MPI_Istart").record(start + 1, "NonBlockingCollectiveRequest", request=3)
+        rank.enter(0, "main").enter(start, "MPI_Istart").start_collective(start + 1, 3)
         rank.leave(start + 2, "MPI_Istart").enter(start + 10, "MPI_Wait")
         end = (75, 76, 90)[p]
         if p <= last:
@@ -404,7 +404,7 @@ def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze
     for rank, starts in zip(mpi.ranks, ((10, 12), (40, 60)), strict=True):
         rank.enter(0, "main")
         for request, start in enumerate(starts):
-            rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=request)
+            rank.enter(start, "MPI_Ibarrier").start_collective(start, request)
             rank.leave(start + 1, "MPI_Ibarrier")
         rank.enter(starts[1] + 5, "MPI_Waitall")
         # completed in a different order than started

@@ -275,10 +275,8 @@ def with_tasks(archive, with_mpi=False):
     main.call(0, 4, "MPI_Init" if with_mpi else "begin").call(4, 10, "serial").fork(10, 2)
     for i, one in enumerate((main, worker)):
         one.begin_team(10, team).enter(10, parallel).enter(10, barrier)
-        one.record(12, "ThreadTaskSwitch", team=team, creator=0, generation=1 + i)
-        one.enter(12, task).call(12, 42, "work").leave(42, task)
-        one.record(42, "ThreadTaskComplete", team=team, creator=0, generation=1 + i)
-        one.record(42, "ThreadTaskSwitch", team=team, creator=i, generation=0)
+        one.switch_task(12, (0, 1 + i), team).enter(12, task).call(12, 42, "work").leave(42, task)
+        one.complete_task(42, (0, 1 + i), team).switch_task(42, (i, 0), team)
         one.leave(50, barrier).leave(50, parallel).end_team(50, team)
     main.join(50).call(50, 55, "serial").call(55, 60, "MPI_Finalize" if with_mpi else "end")
     main.leave(60, "main").record(60, "ProgramEnd", exit_status=0)

@@ -427,7 +427,7 @@ def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_networ
     # the first waits from 20 for the last, which starts at 70; its call ends at 75, and it computes for 43 of 100 ticks
     mpi = archive.mpi(2)
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
-        rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start, 1)
         rank.leave(start + 2, "MPI_Iallreduce").enter(start + 10, "MPI_Wait")
         rank.complete_collective(done, "allreduce", 1, sent=8, received=8, communicator=mpi.world)
         rank.leave(done, "MPI_Wait").leave(100, "main")
@@ -444,9 +444,7 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     first.enter(0, "main").enter(4, "MPI_Irecv").post_receive(4, 1).leave(5, "MPI_Irecv")
     second.enter(0, "main")
     for rank, start in zip(mpi.ranks, (10, 70), strict=True):
-        rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=2).leave(
-            start, "MPI_Ibarrier"
-        )
+        rank.enter(start, "MPI_Ibarrier").start_collective(start, 2).leave(start, "MPI_Ibarrier")
     second.enter(70, "MPI_Send").send(70, 0, mpi.world).leave(71, "MPI_Send")
     first.enter(20, "MPI_Waitall").complete_receive(80, 1, mpi.world, 1)
     second.enter(71, "MPI_Wait")

@@ -163,8 +163,8 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
     (thread,), team = archive.openmp(1)
     barrier = "!$omp implicit barrier @a.c:2"
     thread.enter(0, "main").fork(5, 1).begin_team(6, team).enter(7, PARALLEL).enter(10, barrier)
-    thread.record(20, "ThreadTaskSwitch", team=team, creator=0, generation=1).enter(30, TASK).leave(50, TASK)
-    thread.record(60, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    thread.switch_task(20, (0, 1), team).enter(30, TASK).leave(50, TASK)
+    thread.complete_task(60, (0, 1), team)
     thread.leave(80, barrier).leave(90, PARALLEL).end_team(91, team).join(95).leave(100, "main")
     store = enhance(archive).store
     total = Counter()
@@ -279,8 +279,7 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
     second.fork(7, 1).begin_team(8, own).enter(9, PARALLEL).call(10, 12, loop).call(12, 13, loop)
     second.leave(14, PARALLEL).end_team(14, own).join(15)
     second.call(16, 18, loop).enter(18, single).call(19, 45, barrier).leave(45, single)
-    second.call(46, 70, "!$omp barrier @a.c:9")
-    second.leave(71, PARALLEL).end_team(72, team)
+    second.call(46, 70, "!$omp barrier @a.c:9").leave(71, PARALLEL).end_team(72, team)
     second.fork(73, 1).begin_team(74, own).enter(75, PARALLEL).call(75, 76, loop).leave(77, PARALLEL)
     second.end_team(77, own).join(78)
 
@@ -354,7 +353,7 @@ def test_piece__counts_what_was_sent_before(archive, enhance):
 def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
     mpi = archive.mpi(2)
     for rank, (begin, end) in zip(mpi.ranks, ((10, 50), (30, 50)), strict=True):
-        rank.enter(0, "main").enter(begin, "MPI_Barrier").record(begin, "MpiCollectiveBegin")
+        rank.enter(0, "main").enter(begin, "MPI_Barrier").begin_collective(begin)
         rank.record(end, "MpiCollectiveEnd", op=0, communicator=mpi.world, root=None, sent=0, received=0)
         rank.leave(end, "MPI_Barrier").leave(100, "main")
     store = enhance(archive).store

@@ -398,13 +398,13 @@ def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(arch
     (one,), team = archive.openmp(1)
 
     def switch(time, number):
-        return one.record(time, "ThreadTaskSwitch", team=team, creator=0, generation=number)
+        return one.switch_task(time, (0, number), team)
 
     one.enter(0, "main").fork(0, 1).begin_team(0, team).enter(0, "!$omp parallel @a.c:1").enter(10, barrier)
     switch(20, 1)
     switch(30, 2).enter(32, task).leave(38, task)
     switch(40, 1).enter(50, task).leave(60, task)
-    one.record(70, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    one.complete_task(70, (0, 1), team)
     switch(70, 0).leave(80, barrier).leave(80, "!$omp parallel @a.c:1").end_team(80, team).join(80).leave(90, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"), jobs=1)
     assert_times_agree(trace)
