@@ -133,17 +133,24 @@ def converted(shared_traces, tmp_path_factory):
 
 
 @pytest.fixture
-def enhance(tmp_path):
-    """Return a function that converts an archive of `otf2_writer` and returns its enhanced model."""
+def opened(tmp_path):
+    """Return a function that converts an archive, of `otf2_writer` or by its path, and opens it."""
     import tracecols
-    from tracecols.model.model import enhance
-    from tracecols.store import Store
 
-    def run(archive, jobs=1):
+    def run(archive, **options):
         number = len(list(tmp_path.glob("*.trace")))
-        return enhance(Store(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1)), jobs)
+        path = archive.write() if hasattr(archive, "write") else archive
+        return tracecols.open(tracecols.convert(path, tmp_path / f"{number}.trace", **options))
 
     return run
+
+
+@pytest.fixture
+def enhance(opened):
+    """Return a function that converts an archive of `otf2_writer` and returns its enhanced model."""
+    from tracecols.model.model import enhance
+
+    return lambda archive, jobs=1: enhance(opened(archive, jobs=1).store, jobs)
 
 
 @pytest.fixture

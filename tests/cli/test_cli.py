@@ -2,14 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import DATA
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.small_cubes import small_cube
 
 import tracecols
@@ -37,14 +35,13 @@ def test_help__loads_nothing_heavy():
         "try:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert e.code == 0\n"
         "heavy = {'numba', 'pandas', 'pyarrow', 'numpy', 'rich'} & set(sys.modules)\nassert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = python("-c", code)
     assert "analyze" in done.stdout
 
 
 def test_import__loads_nothing_heavy():
     code = "import tracecols, sys\nassert not {'numba', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)\ntracecols.errors.TracecolsError"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    python("-c", code)
 
 
 def test_analyze__opens_an_archive_once(data, tmp_path, monkeypatch):
@@ -69,8 +66,7 @@ def test_commands_that_call_no_kernel__do_not_load_numba(work, tmp_path):
         "    result = CliRunner().invoke(group, command)\n"
         "    assert not result.exit_code, (command, result.output)\n    assert 'numba' not in sys.modules, command\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    python("-c", code)
 
 
 @pytest.mark.slow
@@ -83,8 +79,7 @@ def test_commands__load_neither_pandas_nor_rich_nor_the_compiler(command, tmp_pa
             "import tracecols.cli\ntry:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert not e.code\n"
             "print([m for m in ('pandas', 'rich', 'numba.np.arraymath', 'numba.np.linalg') if m in sys.modules], file=sys.stderr)"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        done = python("-c", code)
     # the first run may have compiled kernels
     assert done.stderr.splitlines()[-1] == "[]"
 

@@ -7,8 +7,6 @@ had taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FL
 
 import math
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from conftest import SHARED
 from oracles.epilog import read_epilog
 from oracles.expert import severities
 from oracles.recorded import Recorded
+from support.command_line import python
 from support.earl_events import compare as compare_states
 from support.epilog_compare import compare
 from support.epilog_writer import EpilogWriter, merged
@@ -71,9 +70,7 @@ def test_exclusive_time__is_the_difference_of_times_also_where_they_decrease(sma
 @pytest.mark.slow
 def test_check_and_analyze__tell_of_decreasing_times(small):
     def run(command):
-        return subprocess.run(
-            [sys.executable, "-m", "tracecols", command, str(small.path)], capture_output=True, text=True, check=False
-        )
+        return python("-m", "tracecols", command, str(small.path), code=None)
 
     told = run("check")
     assert told.returncode == 1
@@ -198,13 +195,7 @@ def test_earl__has_the_states_of_the_definitions(seed, tmp_path):
 def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
     out = tmp_path / "out" / form
     out.parent.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "tracecols", "export", str(small.path), str(out)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    python("-m", "tracecols", "export", str(small.path), str(out))
     if form == "x.otf2":
         back = Store(tracecols.convert(out, tmp_path / "back.trace"))
         assert back.decreases == {0: 1}

@@ -2,15 +2,13 @@
 remains."""
 
 import random
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import DATA, SHARED
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.epilog_writer import merged
 from support.kernel_layouts import layouts
 from support.otf2_workload import everything
@@ -213,13 +211,13 @@ def test_archives__are_read_by_other_tools(source, tmp_path):
             "with otf2.reader.open(sys.argv[1]) as t:\n"
             "    print(sum(1 for _ in t.events), len(t.definitions.locations), len(t.definitions.comms))"
         )
-        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+        done = python("-c", code, path)
         expected = [
             Store(tracecols.convert(path, tmp_path / f"{name}.trace")).manifest["n_events"],
             len(store.definition("locations")),
             len(store.definition("communicators")),
         ]
-        assert list(map(int, done.stdout.split())) == expected, done.stderr
+        assert list(map(int, done.stdout.split())) == expected
 
 
 def check_epilog(source, folder):

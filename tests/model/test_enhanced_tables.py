@@ -10,8 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 
@@ -21,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import slow
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.random_programs import RandomProgram
 
 import tracecols
@@ -639,11 +637,7 @@ reset_peak()
 frame = trace.events
 print((peak() - before) / sum(frame[c].to_numpy().nbytes for c in frame))
 """
-    root = Path(__file__).parents[2]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 1.3
+    assert float(python("-c", code).stdout) < 1.3
 
 
 def test_catalog__two_threads_make_a_table_once(own, monkeypatch):

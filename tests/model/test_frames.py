@@ -2,13 +2,11 @@
 refuse wrong input."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.offload_program import small
 
 import tracecols
@@ -325,7 +323,7 @@ def test_names__that_are_wrong_are_answered_with_the_nearest(call, words, trace)
 
 def test_import__loads_neither_pandas_nor_matplotlib():
     code = "import sys, tracecols; print([m for m in ('pandas', 'pyarrow', 'numba', 'matplotlib') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert python("-c", code).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

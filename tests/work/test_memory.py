@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import LONG
-from support.command_line import executed
+from support.command_line import executed, python
 
 from tracecols.cli import group
 from tracecols.enhance.dataflow import spill
@@ -301,10 +300,9 @@ group(sys.argv[3:])
 """
 
 
-def analyze(at, what, trace, folder, scratch):
-    words = [str(at), what, "analyze", str(trace.path), "-o", "x.severity", "--scratch", str(scratch), "--jobs", "1"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", ANALYZE, *words], cwd=folder, env=env, capture_output=True, text=True)
+def analyze(at, what, trace, folder, scratch, code=0):
+    words = [at, what, "analyze", trace.path, "-o", "x.severity", "--scratch", scratch, "--jobs", "1"]
+    return python("-c", ANALYZE, *words, cwd=folder, code=code)
 
 
 @pytest.mark.slow
@@ -314,11 +312,10 @@ def test_scratch__of_a_killed_analysis_goes_with_the_next(trace, tmp_path):
     scratch.mkdir()
     # killed at the beginning, and after some steps have left files
     for at in (2, 9):
-        assert analyze(at, "kill", trace, tmp_path, scratch).returncode == -signal.SIGKILL
+        analyze(at, "kill", trace, tmp_path, scratch, -signal.SIGKILL)
         assert len(list(scratch.iterdir())) == 1
         assert not (tmp_path / "x.severity").exists()
-    done = analyze(-1, "", trace, tmp_path, scratch)
-    assert done.returncode == 0, done.stderr
+    analyze(-1, "", trace, tmp_path, scratch)
     assert not list(scratch.iterdir())
 
 
@@ -327,8 +324,7 @@ def test_scratch__of_a_killed_analysis_goes_with_the_next(trace, tmp_path):
 def test_scratch__that_is_full(trace, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    done = analyze(5, "full", trace, tmp_path, scratch)
-    assert done.returncode == 1
+    done = analyze(5, "full", trace, tmp_path, scratch, 1)
     assert done.stderr.startswith(f"error: cannot write the temporary file {scratch}")
     assert "--scratch FOLDER of tracecols analyze" in done.stderr
     assert not list(scratch.iterdir()) and not (tmp_path / "x.severity").exists()
