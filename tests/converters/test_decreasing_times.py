@@ -82,23 +82,23 @@ def test_check_and_analyze__tell_of_decreasing_times(small):
     assert "note: 1 event earlier than the one before it\n" in noted.stderr
 
 
-def test_otf2__with_decreasing_times_is_converted_and_told(tmp_path):
+def test_otf2__with_decreasing_times_is_converted_and_told(opened, tmp_path):
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(10, "main").enter(50, "f").leave(40, "f").enter(45, "g").leave(44, "g").leave(100, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert trace.events.time.tolist() == [10, 50, 40, 45, 44, 100]
     assert trace.store.decreases == {0: 2}
     assert seconds(trace.analyze(), "time") == pytest.approx({"main": 101e-9, "main/f": -10e-9, "main/g": -1e-9})
 
 
-def test_otf2__with_decreasing_times_has_the_clock_of_each_time(tmp_path):
+def test_otf2__with_decreasing_times_has_the_clock_of_each_time(opened, tmp_path):
     """A time is corrected by the clock readings around it, also if events with later times precede it."""
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.clock_offset(0, 0).clock_offset(100, 0).clock_offset(200, 100)
         thread.enter(10, "main").enter(150, "f").leave(90, "f").enter(150, "f").leave(160, "f").leave(200, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert trace.events.time.tolist() == [10, 200, 90, 200, 220, 300]
 
 
@@ -208,7 +208,7 @@ def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_random_programs__with_flushes_have_the_severities_of_the_simulation(seed, tmp_path):
+def test_random_programs__with_flushes_have_the_severities_of_the_simulation(seed, opened, tmp_path):
     draw = random.Random(seed)
     recording = random_recording(
         seed,
@@ -221,7 +221,7 @@ def test_random_programs__with_flushes_have_the_severities_of_the_simulation(see
     )
     merged(with_late_events(recording, seed)).write(tmp_path / "x.elg")
     recording = read_epilog(tmp_path / "x.elg")
-    trace = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "x.elg")
     assert sum(trace.store.decreases.values()) > 0
     compare(recording, trace)
     assert differences(severities(recording), trace.analyze("expert")) == {}
@@ -229,17 +229,17 @@ def test_random_programs__with_flushes_have_the_severities_of_the_simulation(see
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
-def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conventions, tmp_path, monkeypatch):
+def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conventions, opened, tmp_path, monkeypatch):
     recording = with_late_events(random_recording(7, n_processes=4, n_threads=1, n_rounds=30, rma=True), 7)
     merged(recording).write(tmp_path / "x.elg")
-    one = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "one.trace", jobs=1))
+    one = opened(tmp_path / "x.elg", jobs=1)
     found = [cells(one.analyze(conventions))]
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "plan_parts", lambda n: [range(i, i + 1) for i in range(len(n))])
         divide(patch)
         patch.setattr("tracecols.enhance.definitions.order.BATCH", 5)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
-        two = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "two.trace", jobs=2))
+        two = opened(tmp_path / "x.elg", jobs=2)
         found.append(cells(two.analyze(conventions)))
     assert found[0] == found[1]
 

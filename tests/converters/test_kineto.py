@@ -614,16 +614,13 @@ def refused(tmp_path, traces):
     return str(error.value)
 
 
-def test_files__of_which_two_are_of_one_rank_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("changed", "words"), [({"rank": 0}, "rank 0 has 2 files"), ({"world_size": 4}, "the files are of different runs")]
+)
+def test_files__of_one_rank_or_of_runs_of_different_size_are_refused(tmp_path, changed, words):
     traces = two_ranks()
-    traces[1].head["distributedInfo"]["rank"] = 0
-    assert "rank 0 has 2 files" in refused(tmp_path, traces)
-
-
-def test_files__of_runs_of_different_size_are_refused(tmp_path):
-    traces = two_ranks()
-    traces[1].head["distributedInfo"]["world_size"] = 4
-    assert "the files are of different runs" in refused(tmp_path, traces)
+    traces[1].head["distributedInfo"] |= changed
+    assert words in refused(tmp_path, traces)
 
 
 def test_files__without_a_common_operation_are_refused(tmp_path):

@@ -719,13 +719,13 @@ def work(tmp_path_factory, data):
 
 
 @pytest.mark.slow
-def test_command__writes_a_piece(work, tmp_path):
+def test_command__writes_a_piece(work, opened, tmp_path):
     output = executed(
         "export", work / "h.trace", tmp_path / "p.otf2", "--from", 0.3, "--to", 0.35, "--locations", "0,3-5"
     )
     assert "p.otf2" in output
     assert sorted(p.name for p in tmp_path.iterdir()) == ["p", "p.def", "p.otf2"]
-    piece = tracecols.open(tracecols.convert(tmp_path / "p.otf2", tmp_path / "p.trace"))
+    piece = opened(tmp_path / "p.otf2")
     assert sorted(set(piece.events.location)) == [0, 3, 4, 5]
     whole = tracecols.open(work / "h.trace").read_events([0, 3, 4, 5])
     both = []

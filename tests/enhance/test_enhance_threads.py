@@ -508,9 +508,9 @@ def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
     assert not profile.inherited.any()
 
 
-def test_created_threads__have_pointers_to_call_paths_below_threads(archive, tmp_path):
+def test_created_threads__have_pointers_to_call_paths_below_threads(archive, opened):
     created(archive)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     events = trace.read_events([1, 2, 3], columns=["kind", "call_path", "cnodeptr", "cedgeptr"])
     names = trace.call_paths["path"]
     enters = events[events.kind == EventKind.ENTER]
@@ -538,9 +538,9 @@ def test_created_threads__keep_their_place_after_teams_of_their_own(archive, enh
     assert sum("/" not in p for p in found) == 1
 
 
-def test_created_threads__of_a_piece_stand_where_they_stood(archive, tmp_path):
+def test_created_threads__of_a_piece_stand_where_they_stood(archive, opened):
     created(archive)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     whole = paths(trace.model)
     clock = trace.manifest["clock"]
     with trace.piece(

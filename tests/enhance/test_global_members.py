@@ -69,10 +69,10 @@ def test_global_members__equal_the_library(tmp_path):
     assert written.definition("communicators").equals(store.definition("communicators"))
 
 
-def test_global_members__what_is_no_member_is_refused_or_nobody(tmp_path):
+def test_global_members__what_is_no_member_is_refused_or_nobody(opened, tmp_path):
     with pytest.raises(SourceError, match="names rank 4, which is not defined"):
         tracecols.convert(archive_of(tmp_path / "x.otf2", 1, members=(3, 1, 4)), tmp_path / "x.trace")
     with pytest.raises(SourceError, match="names rank 2, which is not defined"):
         tracecols.convert(archive_of(tmp_path / "y.otf2", 1, coordinate=2), tmp_path / "y.trace")
-    trace = tracecols.open(tracecols.convert(archive_of(tmp_path / "z.otf2", 1, members=(3, 2)), tmp_path / "z.trace"))
+    trace = opened(archive_of(tmp_path / "z.otf2", 1, members=(3, 2)))
     assert [trace.store.read("p2p", i)["peer"].tolist() for i in range(4)] == [[], [0], [], [-1]]

@@ -8,7 +8,6 @@ from support.device_program import Rank, Simulation
 from support.offload_program import Offload
 from support.severities import cube_of
 
-import tracecols
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import find_gaps

@@ -3,7 +3,6 @@
 import pytest
 from support.severities import cells
 
-import tracecols
 from tracecols.schema import EventKind, enums
 from tracecols.search.cube import analyze_model
 from tracecols.search.matches import find_waits
@@ -409,9 +408,9 @@ def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
 
 
 @pytest.mark.parametrize("name", ["pthreads_mutex", "std_thread"])
-def test_join_wait__in_recorded_programs(shared_traces, tmp_path, name):
+def test_join_wait__in_recorded_programs(shared_traces, opened, name):
     # plain twin: the end of each thread by its number, and when the joining thread entered and left the call
-    trace = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace"))
+    trace = opened(shared_traces / "otf2" / name / "traces.otf2")
     store, ends, joins = trace.store, {}, {}
     regions = store.definitions["regions"].column("name").to_pylist()
     for i, first in enumerate(store.definitions["locations"].column("first_row").to_pylist()):

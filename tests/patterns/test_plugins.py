@@ -334,10 +334,10 @@ def test_locations__keeps_their_cells(trace):
 
 
 @pytest.mark.slow
-def test_piece__is_a_trace_by_itself(trace, tmp_path):
+def test_piece__is_a_trace_by_itself(trace, opened, tmp_path):
     cube = trace.analyze(start=0.3, stop=0.35)
     export_archive(trace.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
-    same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
+    same = opened(tmp_path / "piece.otf2").analyze()
     assert cube.properties.id == same.properties.id
     # an archive omits messages sent before the piece; an analysis counts them (issue 13, 16)
     of_receives = {

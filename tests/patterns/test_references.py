@@ -199,7 +199,7 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
 # -- errors of the reference -------------------------------------------------------------------------------------------
 
 
-def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(tmp_path):
+def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(opened, tmp_path):
     """One receive shows that two Late Senders were in wrong order; the reference counts both at the first (issue 13,
     item 28)."""
     archive = Archive(tmp_path / "traces.otf2")
@@ -211,7 +211,7 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
     for name, source, enter, leave in (("f", 0, 10, 35), ("g", 2, 40, 60), ("h", 3, 70, 75)):
         receiver.enter(enter - 1, name).enter(enter, "MPI_Recv").receive(leave - 1, source, mpi.world, length=8)
         receiver.leave(leave, "MPI_Recv").leave(leave + 1, name)
-    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze()
+    cube = opened(archive).analyze()
 
     def at(name):
         return {

@@ -194,14 +194,14 @@ def test_savings__leave_out_what_saves_nothing():
     assert (found.saving != 0).all()
 
 
-def test_savings__leave_out_contexts_of_devices(archive, tmp_path):
+def test_savings__leave_out_contexts_of_devices(archive, opened):
     """Calls that create contexts are outside of the focus, since no change of the program avoids them; they count only
     for the whole run."""
     program = Offload(archive)
     program.host.enter(0, "main")
     program.call(0, 500, "cuCtxCreate_v2")
     program.host.enter(500, "work").leave(900, "work").leave(1000, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert not any("cuCtxCreate" in path for path in trace.what_if().savings().path)
     assert "main/work" in trace.what_if().savings().path.tolist()
     assert any("cuCtxCreate" in path for path in trace.what_if(whole_run=True).savings().path)
@@ -232,8 +232,8 @@ def test_slack__ends_where_others_come_last():
         assert trace.what_if({"f": 0.5}).saving == 10
 
 
-def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
-    trace = tracecols.open(tracecols.convert(DATA / "coll", tmp_path / "x.trace"))
+def test_savings__are_those_of_a_replay_with_that_factor(opened):
+    trace = opened(DATA / "coll")
     plain = trace.what_if()
     for row in plain.savings(n=4).itertuples():
         region = row.path.rpartition("/")[2]
@@ -249,8 +249,8 @@ def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_retimed__without_changes_is_the_trace(tmp_path, name):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
+def test_retimed__without_changes_is_the_trace(opened, tmp_path, name):
+    trace = opened(DATA / name)
     again = tracecols.open(trace.what_if().save(tmp_path / "b.trace"))
     for i in range(trace.manifest["n_locations"]):
         for table in trace.store.tables:
@@ -262,8 +262,8 @@ def test_retimed__without_changes_is_the_trace(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("changes", [{"transfer": 0}, {"latency": 1e-4, "bandwidth": 1e8}, {"scale": {"main": 0.5}}])
-def test_retimed__has_the_predicted_runtime_and_recorded_events(tmp_path, name, changes):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
+def test_retimed__has_the_predicted_runtime_and_recorded_events(opened, tmp_path, name, changes):
+    trace = opened(DATA / name)
     predicted = trace.what_if(**changes)
     again = tracecols.open(predicted.save(tmp_path / "b.trace"))
     assert again.manifest["events_by_kind"] == trace.manifest["events_by_kind"]
@@ -318,8 +318,8 @@ def test_analyze__finds_the_waits_of_the_predicted_run(steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ideal", ["replay", "approximation"])
-def test_efficiencies__of_traces_keep_the_identities(tmp_path, name, ideal):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace"))
+def test_efficiencies__of_traces_keep_the_identities(opened, name, ideal):
+    trace = opened(DATA / name)
     table = trace.efficiencies(ideal=ideal)
     check_identities(table)
     values = table.set_index(["model", "metric"])["value"]
@@ -500,9 +500,9 @@ def test_what_if__hosts_wait_for_devices_and_devices_for_hosts(archive, tmp_path
     assert trace.what_if(scale).runtime * resolution == pytest.approx(end)
 
 
-def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive, tmp_path):
+def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive, opened):
     small(archive).kernel(70, 80)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     for changes in ({}, {"transfer": 0}, {"scale": {"*": 0.5}}):
         with pytest.raises(
             AnalysisError, match="it is not recorded which calls launch 1 kernel or copy on streams of devices"

@@ -1607,11 +1607,11 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(open_report, di
 
 
 @pytest.mark.slow
-def test_names__that_are_long_leave_room_for_values(open_report, archive, tmp_path):
+def test_names__that_are_long_leave_room_for_values(open_report, archive, opened, tmp_path):
     """As those of templates in C++."""
     name = f"void run<{'std::vector<double, std::allocator<double> >, ' * 60}>"
     archive.mpi(1).ranks[0].enter(0, "main").call(1000, 9000, name).leave(10000, "main")
-    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze()
+    cube = opened(archive).analyze()
     report = open_report(cube.report(tmp_path / "x.html"), link(cube, [("time", False)], [(1, False)]))
     details = report.pane("calls").locator(".tc-details")
     assert name in details.inner_text()

@@ -247,9 +247,9 @@ QUICK = [p for p in FOLDERS if p == DATA / "hybrid_2x3" or p.name == "omp_tasks"
 @pytest.mark.parametrize(
     "path", [*QUICK, *slow(p for p in FOLDERS if p not in QUICK)], ids=lambda p: f"{p.parent.name}/{p.name}"
 )
-def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
+def test_findings__never_exceed_their_property(path, opened, monkeypatch):
     monkeypatch.setattr(finding, "LEAST", 0.0)
-    check_findings(tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).analyze())
+    check_findings(opened(path).analyze())
 
 
 def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
@@ -283,13 +283,9 @@ def with_tasks(archive, with_mpi=False):
     return archive
 
 
-def analyzed(archive, folder, **choice):
-    return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace")).analyze(**choice)
-
-
-def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
+def test_findings__of_idle_threads_leave_tasks_out(archive, opened):
     """A worker does not idle while its master executes tasks, whose time is subtracted at the program's root."""
-    cube = analyzed(with_tasks(archive), tmp_path)
+    cube = opened(with_tasks(archive)).analyze()
     assert cube.total("omp_idle_threads") == pytest.approx(20e-9)
     idle = [f for f in without_causes(cube).diagnosis(100).findings if f.property == "omp_idle_threads"]
     assert [(f.seconds, f.title.partition(" while ")[2]) for f in idle] == [
@@ -299,9 +295,9 @@ def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
     check_findings(cube)
 
 
-def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, tmp_path):
+def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, opened):
     """The program's root is outside of the focus, the tasks are inside: in sum they count once."""
-    cube = analyzed(with_tasks(archive, with_mpi=True), tmp_path)
+    cube = opened(with_tasks(archive, with_mpi=True)).analyze()
     # master: 6 + 40 + 5; the worker 40 in the team, idle as long as the master is alone
     inside = cube.focused()
     found = {name: inside.total(name) for name in ("time", "execution", "omp_idle_threads", "omp_ibarrier", "comp")}
@@ -310,18 +306,18 @@ def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, t
     check_findings(cube)
 
 
-def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, tmp_path):
+def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, opened):
     """From the return of MPI_Init to the call of MPI_Finalize the run takes 51, of which each thread executes 30 in a
     task."""
-    found = analyzed(with_tasks(archive, with_mpi=True), tmp_path).efficiencies()
+    found = opened(with_tasks(archive, with_mpi=True)).analyze().efficiencies()
     values = found[found.model == "run"].set_index("metric").value
     assert values["runtime"] == pytest.approx(51e-9)
     # the master also computes for 6 + 5
     assert values["useful_max"] == pytest.approx(41e-9) and values["useful_mean"] == pytest.approx((41 + 30) / 2 * 1e-9)
 
 
-def test_focus__of_periods_with_tasks_adds_up(archive, tmp_path):
-    inside = analyzed(with_tasks(archive, with_mpi=True), tmp_path, bins=3).focused()
+def test_focus__of_periods_with_tasks_adds_up(archive, opened):
+    inside = opened(with_tasks(archive, with_mpi=True)).analyze(bins=3).focused()
     for name in ("time", "execution", "comp", "omp_idle_threads"):
         assert inside.period_cells[name].value.sum() == inside.cells[name].value.sum(), name
 
@@ -759,8 +755,8 @@ def test_function_name__of_python_has_file_and_function():
 
 
 @pytest.mark.slow
-def test_text__fits_a_terminal_of_80_columns(tmp_path):
-    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
+def test_text__fits_a_terminal_of_80_columns(opened):
+    trace = opened(DATA / "hybrid_2x3")
     d = trace.analyze().diagnosis(n_findings=20)
     for width in (80, 90, WIDTH):
         shown = [line for line, style in lines(d, "x.severity", width) if not line.startswith("    more")]

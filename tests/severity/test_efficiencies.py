@@ -260,8 +260,8 @@ def test_counters__of_computation_only():
 
 
 @pytest.mark.parametrize("name", ["late_sender", "coll", "hybrid_2x3", "omp_basic"])
-def test_identities__hold_on_recorded_traces(data, tmp_path, name):
-    cube = tracecols.open(tracecols.convert(data / name, tmp_path / "x.trace")).analyze()
+def test_identities__hold_on_recorded_traces(data, opened, name):
+    cube = opened(data / name).analyze()
     table = cube.efficiencies()
     check_identities(table)
     shares = table[table.unit == "share"]["value"]
@@ -269,8 +269,8 @@ def test_identities__hold_on_recorded_traces(data, tmp_path, name):
 
 
 @pytest.mark.parametrize("ending", [".cubex", ".cube"])
-def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, ending):
-    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).analyze()
+def test_cubes_of_other_formats__have_the_same_efficiencies(data, opened, tmp_path, ending):
+    cube = opened(data / "hybrid_2x3").analyze()
     export(cube.save(tmp_path / "x.severity"), tmp_path / f"x{ending}")
     other = tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
     # other formats exclude time outside of the focus only by call path
@@ -470,7 +470,7 @@ def alltoallv_wait(**more):
 
 
 @pytest.mark.parametrize(("more", "ideal"), [({}, 90), ({"is_wait": False}, 70)])
-def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archive, tmp_path, more, ideal):
+def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archive, opened, tmp_path, more, ideal):
     # the first waits 40 ticks for the second, which is in another call for 20 ticks
     mpi = archive.mpi(2)
     for rank, begin in zip(mpi.ranks, (10, 50), strict=True):
@@ -478,7 +478,7 @@ def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archiv
     mpi.ranks[1].enter(60, "MPI_Comm_rank").leave(80, "MPI_Comm_rank")
     for rank in mpi.ranks:
         rank.leave(100, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     cube = trace.analyze(patterns=[alltoallv_wait(**more)])
     export(cube.save(tmp_path / "x.severity"), tmp_path / "x.cubex")
     for found in (cube, SeverityCube.load(tmp_path / "x.severity"), tracecols.read_cube(tmp_path / "x.cubex")):

@@ -66,15 +66,15 @@ class Executed:
     def begin_task(self, time: int, team: int, task: tuple[int, int]) -> None:
         """Switch to a task; its time before its first region belongs to the call path at which it is scheduled."""
         stub = f"{self.path}/{TASK}" if len(self.stacks) == 1 else f"{self.stub}"
-        self.switch_task(time, (task[0], task[1]), team)
+        self.record(time, "ThreadTaskSwitch", team=team, creator=task[0], generation=task[1])
         self.stacks.append(["TASKS/"])
         self.stub = stub
 
     def end_task(self, time: int, team: int, task: tuple[int, int], back: tuple[int, int]) -> None:
         """Complete a task, and switch back to another one."""
-        self.complete_task(time, (task[0], task[1]), team)
+        self.record(time, "ThreadTaskComplete", team=team, creator=task[0], generation=task[1])
         self.stacks.pop()
-        self.location.switch_task(time, (back[0], back[1]), team)
+        self.location.record(time, "ThreadTaskSwitch", team=team, creator=back[0], generation=back[1])
 
 
 class RandomThreads:
@@ -158,7 +158,7 @@ class RandomThreads:
                 other = self.waiting.pop(0)
                 of.enter(time, CREATE)
                 around, begin = of.path, time
-                of.create_thread(time + self.some(3), other, self.pool)
+                of.record(time + self.some(3), "ThreadCreate", team=self.pool, sequence=other)
                 time += 5
                 of.leave(time)
                 mine.append(other)
@@ -166,18 +166,18 @@ class RandomThreads:
         for other in mine:
             of.enter(time, JOIN)
             time = max(time, self.ended[other]) + self.some(4)
-            of.wait_for_thread(time, other, self.pool)
+            of.record(time, "ThreadWait", team=self.pool, sequence=other)
             of.leave(time)
         return time
 
     def _begin(self, i: int, by: tuple[int, int, str], time: int, depth: int) -> None:
         """Run a created thread, which enters its first region some time after its begin."""
         of = self.executed[i]
-        of.begin_thread(time, i, self.pool)
+        of.record(time, "ThreadBegin", team=self.pool, sequence=i)
         time += self.some(20)
         self.created[i] = (*by[:2], time, by[2])
         time = self._run(i, time, depth + 1) + self.some(9)
-        of.end_thread(time, i, self.pool)
+        of.record(time, "ThreadEnd", team=self.pool, sequence=i)
         self.ended[i] = time
 
     # -- tasks ---------------------------------------------------------------------------------------------------------

@@ -544,8 +544,6 @@ def test_view__refuses_an_unknown_property(timeline):
 def test_encoded__is_read_as_it_was_written(timeline):
     answer = timeline.view(0, timeline.last - timeline.first + 1, [0, 1], 100)
     encoded = answer.encoded()
-    import json
-
     n = int.from_bytes(encoded[:4], "little")
     head = json.loads(encoded[4 : 4 + n])
     assert (4 + n) % 8 == 0
@@ -573,9 +571,7 @@ def test_cause__of_every_wait_lies_before_it(timeline):
 
 
 def test_cause__of_no_wait_is_refused(timeline):
-    with pytest.raises(QuestionError, match="no wait of this location"):
-        timeline.cause(0, 0, 1)
-    for begin, end in ((0, 10**30), (10**19, 10**19 + 1), (-(10**400), 5), (5, 4)):
+    for begin, end in ((0, 1), (0, 10**30), (10**19, 10**19 + 1), (-(10**400), 5), (5, 4)):
         with pytest.raises(QuestionError, match="no wait of this location"):
             timeline.cause(0, begin, end)
     with pytest.raises(QuestionError, match="no such location"):
@@ -629,14 +625,8 @@ def test_trees__select_what_is_selected(timeline, trace):
 def test_trees__of_a_range_without_the_property_select_what_is_above_it(trace):
     cube = trace.analyze(start=0.0, stop=0.1)
     assert not len(cube.cells["mpi_latesender"])
-    assert shown_property(cube, "mpi_latesender") in (
-        "",
-        "mpi_point2point",
-        "mpi_communication",
-        "mpi",
-        "execution",
-        "time",
-    )
+    above = ("", "mpi_point2point", "mpi_communication", "mpi", "execution", "time")
+    assert shown_property(cube, "mpi_latesender") in above
     assert shown_property(cube, "<b>") == ""
 
 

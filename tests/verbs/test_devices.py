@@ -195,11 +195,11 @@ def test_dlrm__stragglers_are_those_of_the_definition(dlrm):
 
 
 @pytest.mark.slow
-def test_mfu__steps_kernels_and_stragglers(tmp_path):
+def test_mfu__steps_kernels_and_stragglers(opened):
     archive = SHARED / "nsight" / "mfu_2gpu_before.sqlite"
     if not archive.exists():
         pytest.skip("no reference traces beside the repository")
-    trace = tracecols.open(tracecols.convert(archive, tmp_path / "x.trace"))
+    trace = opened(archive)
     first, last = (trace.manifest[name] for name in ("first_time", "last_time"))
     processes = device_answers.read_nsight(archive, first, last)
     check_steps(trace, processes)

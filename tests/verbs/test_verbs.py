@@ -505,10 +505,10 @@ def test_iterations__are_the_instances_of_a_region_in_order(stores):
         assert found.begin_seconds.tolist() == expected.enter_seconds.tolist()
 
 
-def test_iterations__of_a_region_that_calls_itself_are_the_outermost(archive, tmp_path):
+def test_iterations__of_a_region_that_calls_itself_are_the_outermost(archive, opened):
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main").enter(1, "f").enter(2, "f").leave(3, "f").leave(4, "f").call(5, 7, "f").leave(9, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert [(r.iteration, round(r.seconds * 1e9)) for r in trace.iterations("f").itertuples()] == [(0, 3), (1, 2)]
     assert round(trace.flat_profile().set_index("region_name").inclusive_seconds["f"] * 1e9) == 5
 
