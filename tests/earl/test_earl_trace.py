@@ -25,14 +25,9 @@ PARALLEL = "!$omp parallel @a.c:1"
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(opened):
     """Convert an archive of `otf2_writer` and open it."""
-
-    def run(archive) -> EventTrace:
-        number = len(list(tmp_path.glob("*.trace")))
-        return EventTrace(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1))
-
-    return run
+    return lambda archive: EventTrace(opened(archive, jobs=1).store.path)
 
 
 @pytest.fixture
