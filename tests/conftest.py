@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import shutil
@@ -117,19 +118,17 @@ def cube(trace):
 
 
 @pytest.fixture(scope="session")
-def converted(shared_traces, tmp_path_factory):
-    """Return a function that returns the store of a reference trace by name; each is converted once."""
-    import tracecols
+def store_of(tmp_path_factory):
+    """Return a function that returns the store of a recorded trace by its path; each is converted once."""
+    from support.recordings import convert
 
-    stores = {}
+    return functools.cache(lambda source: convert(source, tmp_path_factory.mktemp("stores")))
 
-    def store(name):
-        if name not in stores:
-            path = tmp_path_factory.mktemp("stores") / f"{name}.trace"
-            stores[name] = tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", path)
-        return stores[name]
 
-    return store
+@pytest.fixture(scope="session")
+def converted(shared_traces, store_of):
+    """Return a function that returns the store of a reference trace by name."""
+    return lambda name: store_of(shared_traces / "otf2" / name)
 
 
 @pytest.fixture

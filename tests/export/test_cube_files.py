@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import random
 import struct
@@ -31,20 +32,16 @@ SHARED = ("otf2/bt-mz_S_4x2", "otf2/cart", "otf2/hpcg_2x2", "epilog/bgq_ctest_ep
 
 
 @pytest.fixture(scope="module")
-def analyzed(tmp_path_factory, data):
+def analyzed(store_of, data):
     """Analyze a recorded trace, once; skip where it is not there."""
     from conftest import SHARED as COLLECTION
 
-    known = {}
-
+    @functools.cache
     def run(name):
         folder = data / name if name in KEPT else COLLECTION / name
         if not folder.is_dir():
             pytest.skip("no reference traces beside the repository")
-        if name not in known:
-            store = tracecols.convert(folder, tmp_path_factory.mktemp("cubes") / f"{folder.name}.trace")
-            known[name] = tracecols.open(store).analyze("expert" if name.startswith("epilog") else "scalasca")
-        return known[name]
+        return tracecols.open(store_of(folder)).analyze("expert" if name.startswith("epilog") else "scalasca")
 
     return run
 

@@ -27,6 +27,7 @@ Errors of the reference that are not reproduced:
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,6 @@ from conftest import DATA, SHARED, slow
 from support.otf2_writer import Archive
 from support.severities import cells
 
-import tracecols
 from tracecols.model.model import enhance
 from tracecols.patterns import wavefront, windows
 from tracecols.search.cube import analyze_model
@@ -56,17 +56,15 @@ def label(reference: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def analyzed(tmp_path_factory):
+def analyzed(store_of):
     """Enhance and analyze a trace, once."""
-    known = {}
 
+    @functools.cache
     def run(folder: Path):
-        if folder not in known:
-            store = Store(tracecols.convert(folder, tmp_path_factory.mktemp("references") / f"{folder.name}.trace"))
-            model = enhance(store, 2)
-            conventions = "expert" if store.manifest["source"]["format"].startswith("EPILOG") else "scalasca"
-            known[folder] = model, analyze_model(model, conventions)
-        return known[folder]
+        store = Store(store_of(folder))
+        model = enhance(store, 2)
+        conventions = "expert" if store.manifest["source"]["format"].startswith("EPILOG") else "scalasca"
+        return model, analyze_model(model, conventions)
 
     return run
 

@@ -62,19 +62,6 @@ PARALLEL, BARRIER, CRITICAL = "!$omp parallel @a.c:1", "!$omp implicit barrier @
 FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_clocks", "otf2_gpu", "otf2_small", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def stores(tmp_path_factory):
-    """Return a function that converts each trace once."""
-    folder, made = tmp_path_factory.mktemp("replay"), {}
-
-    def store(path):
-        if path not in made:
-            made[path] = tracecols.convert(path, folder / f"{len(made)}.trace")
-        return made[path]
-
-    return store
-
-
 def times(replay, new):
     """Return new times by location and recorded time; of nodes with the same recorded time, that of the last."""
     nodes = replay.graph.nodes
@@ -511,9 +498,9 @@ def test_nonblocking_collective__who_waits_for_whom(op, root, ends):
     assert nonblocking(op, [(10, 20, 45), (25, 30, 46), (40, 60, 62)], root) == ends
 
 
-def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, stores):
+def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, store_of):
     """Rank 2 of the program computes three times as long as the others, in each of 50 steps."""
-    trace = tracecols.open(stores(shared_traces / "injected" / "iallreduce_late"))
+    trace = tracecols.open(store_of(shared_traces / "injected" / "iallreduce_late"))
     saved = trace.what_if({"local_dot": 0.5}).saving
     # 6 of 12 ms; the others need 4 ms
     assert saved == pytest.approx(50 * 0.006, rel=0.05)
@@ -1115,8 +1102,8 @@ def test_tasks__are_predicted_as_they_run(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in FOLDERS if p.name not in ALIKE], ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
-    replay = Replay(tracecols.open(stores(path)).model)
+def test_identity__is_exact_and_the_ideal_is_never_later(store_of, path):
+    replay = Replay(tracecols.open(store_of(path)).model)
     g = replay.graph
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
@@ -1147,8 +1134,8 @@ TABLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
-def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
-    trace = tracecols.open(stores(shared_traces / "otf2" / name))
+def test_efficiencies__are_those_of_the_design(shared_traces, store_of, name):
+    trace = tracecols.open(store_of(shared_traces / "otf2" / name))
     exact, approximate = (
         trace.efficiencies(ideal=ideal).drop_duplicates("metric").set_index("metric")
         for ideal in (REPLAY, "approximation")
@@ -1172,8 +1159,8 @@ def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
 
 
 @pytest.mark.parametrize(("name", "more"), [("coll", 0.077), ("subcomm", 0.037), ("mpi_mix_5", 0.024), ("late_sender", 0), ("cart", 0), ("hybrid_2x3", 0), ("sweep3d_4", 0)])  # fmt: skip
-def test_collectives_of_dimemas__are_those_of_the_design(shared_traces, stores, name, more):
-    replay = Replay(tracecols.open(stores(shared_traces / "otf2" / name)).model)
+def test_collectives_of_dimemas__are_those_of_the_design(shared_traces, store_of, name, more):
+    replay = Replay(tracecols.open(store_of(shared_traces / "otf2" / name)).model)
     synchronous = replay.runtime(replay.times(Changes(transfer=0, collectives="dimemas")))
     assert synchronous / replay.runtime(replay.ideal) - 1 == pytest.approx(more, abs=6e-4)
     # more edges make nothing earlier
@@ -1216,8 +1203,8 @@ EACH = [
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_laws__hold(stores, path):
-    replay = tracecols.open(stores(path)).replay
+def test_laws__hold(store_of, path):
+    replay = tracecols.open(store_of(path)).replay
     g = replay.graph
     check_laws(replay)
     n = len(g.nodes)
@@ -1273,8 +1260,8 @@ def scenarios_of(replay):
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_scenarios__side_by_side_are_what_each_is_alone(stores, path):
-    replay = tracecols.open(stores(path)).replay
+def test_scenarios__side_by_side_are_what_each_is_alone(store_of, path):
+    replay = tracecols.open(store_of(path)).replay
     scenarios = scenarios_of(replay)
     together = predict(replay, scenarios)
     assert together.tolist() == [int(predict(replay, [scenario])[0]) for scenario in scenarios]
@@ -1310,8 +1297,8 @@ def test_rules__hold_for_the_call_path_of_a_call_alone():
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(stores, path):
-    replay = tracecols.open(stores(path)).replay
+def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(store_of, path):
+    replay = tracecols.open(store_of(path)).replay
     paths, regions = replay.call_paths, replay.model.regions
     is_call = outermost_of((regions.paradigm == "mpi")[paths.region], paths.end) >= 0
     # MPI takes time only in its calls; in programs without MPI all three are the recorded run
@@ -1323,12 +1310,12 @@ def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(stores, path):
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
-    whole, scenarios = tracecols.open(stores(path)).replay, (IDEAL, Changes(openmp=0), Changes(balanced=True))
+def test_graph__is_the_same_for_any_partitions(store_of, path, monkeypatch):
+    whole, scenarios = tracecols.open(store_of(path)).replay, (IDEAL, Changes(openmp=0), Changes(balanced=True))
     _ = whole.graph
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 50)
     monkeypatch.setattr("tracecols.replay.nodes.BATCH", 70)
-    divided = tracecols.open(stores(path)).replay
+    divided = tracecols.open(store_of(path)).replay
     assert divided.counts == whole.counts
     for name in ("row", "time", "kind", "role", "mark", "location_start"):
         np.testing.assert_array_equal(getattr(divided.nodes, name), getattr(whole.nodes, name))
@@ -1339,14 +1326,14 @@ def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
 
 @pytest.mark.parametrize("periods", [*slow([(NO_PERIODS,)]), Periods(bins=3)], ids=["whole", "bins"])
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, periods, monkeypatch):
-    whole = tracecols.open(stores(path)).replay
+def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(store_of, path, periods, monkeypatch):
+    whole = tracecols.open(store_of(path)).replay
     _ = whole.graph, whole.computation
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 50)
     for module in ("enhance.scan.instances", "replay.events"):
         monkeypatch.setattr(f"tracecols.{module}.WALKED", 60)
     # call paths are divided at the ends of the focus
-    model = OpenedTrace(Store(stores(path)), 2).model_of(periods, with_focus=True)
+    model = OpenedTrace(Store(store_of(path)), 2).model_of(periods, with_focus=True)
     found = GraphBuilder(model, with_computation=True)
     analyze_model(model, also=(found,))
     divided = Replay(model, found)
@@ -1361,8 +1348,8 @@ def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_computation__is_the_weight_of_its_nodes(stores, path):
-    replay = Replay(tracecols.open(stores(path)).model)
+def test_computation__is_the_weight_of_its_nodes(store_of, path):
+    replay = Replay(tracecols.open(store_of(path)).model)
     nodes, c = replay.graph.nodes, replay.computation
     assert (nodes.kind[c.node] == NodeClass.COMPUTATION).all()
     total = np.bincount(c.node, c.ticks, len(nodes))

@@ -407,9 +407,8 @@ def test_command__prints_ranked_verdicts(data, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def cube(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("cube")
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", folder / "h.trace")).analyze().save(folder / "c")
+def cube(tmp_path_factory, store_of, data):
+    return tracecols.open(store_of(data / "hybrid_2x3")).analyze().save(tmp_path_factory.mktemp("cube") / "c")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The diagnosis: the focus, findings and their costs compared with plain twins; and the diagnoses of known traces."""
 
+import functools
 import json
 import re
 import tracemalloc
@@ -26,19 +27,17 @@ from tracecols.severity.findings import findings_with_cells
 
 
 @pytest.fixture(scope="session")
-def traces(tmp_path_factory):
-    """Return a trace of the collection by name, converted once."""
-    made = {}
+def traces(store_of):
+    """Return a trace of the collection by name, converted once, and its cube."""
 
+    @functools.cache
     def open_one(name):
-        if name not in made:
-            places = (DATA / name, *(SHARED / folder / name for folder in ("otf2", "otf2_gpu", "injected")))
-            source = next((p for p in places if p.is_dir()), None)
-            if source is None:
-                pytest.skip(f"{name} is not beside the repository")
-            trace = tracecols.open(tracecols.convert(source, tmp_path_factory.mktemp("d") / f"{name}.trace"))
-            made[name] = trace, trace.analyze()
-        return made[name]
+        places = (DATA / name, *(SHARED / folder / name for folder in ("otf2", "otf2_gpu", "injected")))
+        source = next((p for p in places if p.is_dir()), None)
+        if source is None:
+            pytest.skip(f"{name} is not beside the repository")
+        trace = tracecols.open(store_of(source))
+        return trace, trace.analyze()
 
     return open_one
 

@@ -103,8 +103,8 @@ def test_answers__of_traces_without_devices_are_empty():
 
 
 @pytest.fixture(scope="module")
-def gloo(tmp_path_factory, data):
-    return tracecols.convert(data / "kineto_gloo_3", tmp_path_factory.mktemp("gloo") / "gloo.trace", jobs=1)
+def gloo(store_of, data):
+    return store_of(data / "kineto_gloo_3")
 
 
 def test_steps__of_an_unknown_region_are_refused_in_the_words_of_python_or_of_the_shell(gloo):

@@ -28,9 +28,8 @@ ROOT = {"hybrid_2x3": "h_region", "coll": "MPI_Bcast", "late_sender": "MPI_Recv"
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("verbs")
-    return {name: tracecols.convert(data / name, folder / f"{name}.trace", jobs=1) for name in TRACES}
+def stores(store_of, data):
+    return {name: store_of(data / name) for name in TRACES}
 
 
 @pytest.fixture(params=TRACES)
@@ -44,9 +43,8 @@ def hybrid(stores):
 
 
 @pytest.fixture(scope="module")
-def gloo(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("gloo")
-    return tracecols.open(tracecols.convert(data / "kineto_gloo_3", folder / "gloo.trace", jobs=1), jobs=1)
+def gloo(store_of, data):
+    return tracecols.open(store_of(data / "kineto_gloo_3"), jobs=1)
 
 
 def rows(frame):

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import LONG
-from support.command_line import executed, python
+from support.command_line import executed, python, run
 
-from tracecols.cli import group
 from tracecols.enhance.dataflow import spill
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.partitions import divide
@@ -251,7 +249,7 @@ def test_memory__changes_nothing(trace):
 @pytest.mark.slow
 def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_begins(trace, tmp_path, monkeypatch):
     def analyze(*more):
-        found = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(tmp_path / "x.severity"), *more])
+        found = run("analyze", trace.path, "-o", tmp_path / "x.severity", *more)
         assert found.exit_code == 0
         return found.stderr
 
@@ -295,7 +293,6 @@ def new_file(self):
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
     return new(self)
 spill.Spill._new_file = new_file
-from tracecols.cli import group
 group(sys.argv[3:])
 """
 
