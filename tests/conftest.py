@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import shutil
@@ -117,33 +118,38 @@ def cube(trace):
 
 
 @pytest.fixture(scope="session")
-def converted(shared_traces, tmp_path_factory):
-    """Return a function that returns the store of a reference trace by name; each is converted once."""
-    import tracecols
+def store_of(tmp_path_factory):
+    """Return a function that returns the store of a recorded trace by its path; each is converted once."""
+    from support.recordings import convert
 
-    stores = {}
+    return functools.cache(lambda source: convert(source, tmp_path_factory.mktemp("stores")))
 
-    def store(name):
-        if name not in stores:
-            path = tmp_path_factory.mktemp("stores") / f"{name}.trace"
-            stores[name] = tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", path)
-        return stores[name]
 
-    return store
+@pytest.fixture(scope="session")
+def converted(shared_traces, store_of):
+    """Return a function that returns the store of a reference trace by name."""
+    return lambda name: store_of(shared_traces / "otf2" / name)
 
 
 @pytest.fixture
-def enhance(tmp_path):
-    """Return a function that converts an archive of `otf2_writer` and returns its enhanced model."""
+def opened(tmp_path):
+    """Return a function that converts an archive, of `otf2_writer` or by its path, and opens it."""
     import tracecols
-    from tracecols.model.model import enhance
-    from tracecols.store import Store
 
-    def run(archive, jobs=1):
+    def run(archive, **options):
         number = len(list(tmp_path.glob("*.trace")))
-        return enhance(Store(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1)), jobs)
+        path = archive.write() if hasattr(archive, "write") else archive
+        return tracecols.open(tracecols.convert(path, tmp_path / f"{number}.trace", **options))
 
     return run
+
+
+@pytest.fixture
+def enhance(opened):
+    """Return a function that converts an archive of `otf2_writer` and returns its enhanced model."""
+    from tracecols.model.model import enhance
+
+    return lambda archive, jobs=1: enhance(opened(archive, jobs=1).store, jobs)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from conftest import DATA, slow
 from support.laws import WHOLE
-from support.recordings import convert, kinds, name_of, recordings
+from support.recordings import kinds, name_of, recordings
 
 import tracecols
 from tracecols.enhance.definitions.locations import Locations
@@ -27,16 +27,9 @@ QUICK = ("hybrid_2x3", "coll", "sweep3d_4", "omp_tasks", "mpi_tags")
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory):
+def opened(store_of):
     """Return a function that opens a recorded trace by its folder, converted once."""
-    made = {}
-
-    def open_one(source: Path):
-        if source not in made:
-            made[source] = convert(source, tmp_path_factory.mktemp("f"))
-        return tracecols.open(made[source])
-
-    return open_one
+    return lambda source: tracecols.open(store_of(source))
 
 
 def by_name(name: str) -> Path:
@@ -194,8 +187,7 @@ def two_ranks() -> Program:
     """Return two ranks in main from 0 to 60 that leave MPI_Init at 10 and 12 and enter MPI_Finalize at 40 and 50."""
     program = Program(processes=2)
     for location, init, final in zip(program.masters, (10, 12), (40, 50), strict=True):
-        location.enter(0, "main").enter(5, "MPI_Init").leave(init)
-        location.enter(20, "work").leave(30)
+        location.enter(0, "main").enter(5, "MPI_Init").leave(init).enter(20, "work").leave(30)
         location.enter(final, "MPI_Finalize").leave(55).leave(60)
     return program
 

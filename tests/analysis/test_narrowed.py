@@ -1,8 +1,6 @@
 """Cubes record what they are narrowed to, have distinct names, and no file is overwritten silently (issue 13, number
 17)."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

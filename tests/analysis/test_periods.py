@@ -60,8 +60,8 @@ def test_periods__sums_over_them_are_the_analysis_without(tmp_path_factory, seed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
-def test_periods__sums_over_them_are_the_analysis_without_on_real_traces(shared_traces, tmp_path, name):
-    store = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace")).store
+def test_periods__sums_over_them_are_the_analysis_without_on_real_traces(shared_traces, opened, name):
+    store = opened(shared_traces / "otf2" / name / "traces.otf2").store
     plain = {of: analyze_model(enhance(store, 1), of) for of in ("scalasca", "exact")}
     for of, divided in (
         ("exact", {"bins": 37}),
@@ -122,27 +122,6 @@ def test_phases__from_one_call_to_the_next_belong_to_what_is_around_as_well():
     own = {k: time["main", 0, k] / scale for k in (-1, 0, 1, 2)}
     assert own == pytest.approx({-1: 10, 0: 10, 1: 10, 2: 40})
     assert {k: time["main/step", 0, k] / scale for k in range(3)} == pytest.approx(dict.fromkeys(range(3), 8))
-
-
-def test_phases__are_inherited_by_the_threads_of_a_team():
-    program = Program(processes=1, threads=2)
-    master, worker = program.locations
-    master.enter(0, "main")
-    for k in range(2):
-        t = 10 + 40 * k
-        master.enter(t, "step").fork(t + 2).begin_team(t + 2).enter(t + 3, "!$omp parallel @a.c:1")
-        worker.begin_team(t + 2).enter(t + 4, "!$omp parallel @a.c:1").enter(t + 5, "work").leave(t + 15 + k)
-        worker.leave(t + 20).end_team(t + 21)
-        master.leave(t + 20).end_team(t + 21).join(t + 22).leave(t + 25)
-    master.leave(100)
-    with program.trace() as trace:
-        cube = trace.analyze(phases="step")
-        assert_same(trace.analyze(), cube)
-    path = "main/step/!$omp parallel @a.c:1/work"
-    found = cube.frame("time", call_path=path, by_period=True)
-    assert found.phase.tolist() == [0, 1]
-    assert (found.value * cube.resolution).round().tolist() == [10, 11]
-    assert set(found.thread) == {1}
 
 
 def test_phases__that_begin_within_a_team_have_the_time_of_its_join_where_the_master_spent_it():
@@ -442,13 +421,13 @@ def test_phases__of_a_family_are_named_exactly_if_a_region_is_called_so():
 
 
 @pytest.mark.slow
-def test_proposals__have_what_the_recording_calls_phases_first(tmp_path):
+def test_proposals__have_what_the_recording_calls_phases_first(opened, tmp_path):
     from tests.support.kineto_writer import two_ranks, write_run
 
     ranks = two_ranks()
     # one rank has one, the other two
     ranks[1].step(4, 200, 300)
-    trace = tracecols.open(tracecols.convert(write_run(tmp_path / "run", ranks), tmp_path / "run.trace"))
+    trace = opened(write_run(tmp_path / "run", ranks))
     found = trace.phases()
     assert found.phases.tolist() == ["ProfilerStep"]
     assert found.n_phases.tolist() == [1] and found.is_declared.tolist() == [True]
@@ -574,11 +553,9 @@ def test_periods__of_many_iterations_add_up_with_their_root_causes(converted, co
         pytest.param("scalasca", {"bins": 5}, marks=pytest.mark.slow),
     ],
 )
-def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces, tmp_path, conventions, given_):
+def test_periods__of_epilog_add_up_beyond_what_float64_holds(shared_traces, opened, conventions, given_):
     """Ticks of EPILOG are so short that their sums exceed 2^53."""
-    store = tracecols.open(
-        tracecols.convert(shared_traces / "epilog" / "hybrid_2x3" / "epik.elg", tmp_path / "x.trace")
-    ).store
+    store = opened(shared_traces / "epilog" / "hybrid_2x3" / "epik.elg").store
     plain = analyze_model(enhance(store, 1), conventions)
     assert plain.cells["time"].value.sum() > 1 << 53
     assert_same(plain, analyze(store, conventions, **given_))

@@ -1,7 +1,5 @@
 """Causes of lost time in traces that are too large to try causes on the whole trace."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from threading import current_thread
 from types import SimpleNamespace

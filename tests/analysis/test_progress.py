@@ -1,7 +1,5 @@
 """The progress of long work that a user sees (issue 13, number 23)."""
 
-from __future__ import annotations
-
 import io
 import sys
 import time

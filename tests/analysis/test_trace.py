@@ -1,7 +1,5 @@
 """The trace in Python: events with pointers, selections, names, tables, SQL."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

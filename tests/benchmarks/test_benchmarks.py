@@ -1,7 +1,5 @@
 """The benchmarks: every step runs in a separate process, figures follow from seconds, and tables from figures."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -131,8 +129,7 @@ def test_workloads__messages_become_more(tmp_path, monkeypatch):
             found.append(truth)
     shares = [truth.n_messages / truth.n_events for truth in found]
     assert shares[0] < shares[1] / 4 < shares[2] / 8 < shares[3] / 16
-    archive = workloads()["messages-1-in-10"].make(tmp_path)
-    assert 11 < bytes_of(archive) / found[-1].n_events < 14
+    assert 11 < bytes_of(workloads()["messages-1-in-10"].make(tmp_path)) / found[-1].n_events < 14
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """Programs with known wait states: the analysis finds exactly the ticks that they lose."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from types import SimpleNamespace
@@ -204,7 +202,7 @@ def test_grid__is_as_equal_as_possible(n, dimensions, sizes):
     ("program", "processes", "threads", "depth"),
     [("irregular", 4, 2, 6), ("irregular", 3, 3, 0), ("multizone", 4, 3, 3), ("sweep", 6, 1, 4), ("halo", 8, 1, 0)],
 )
-def test_write_epilog__agrees_with_the_oracles(tmp_path, program, processes, threads, depth):
+def test_write_epilog__agrees_with_the_oracles(opened, tmp_path, program, processes, threads, depth):
     source = generate.make(program, processes, threads, 20_000, 1, depth=depth)
     path = generate.write(source, tmp_path, is_epilog=True)
     recording = read_epilog(path)
@@ -218,7 +216,7 @@ def test_write_epilog__agrees_with_the_oracles(tmp_path, program, processes, thr
     # raises if a message has no sender or a region is never left
     assert not any(Analysis(recording).in_transit.values())
     expected = severities(recording)
-    table = tracecols.open(tracecols.convert(path, tmp_path / "made.trace")).analyze("expert").frame()
+    table = opened(path).analyze("expert").frame()
     found = table.groupby(["property", "call_path", "rank", "thread"])["value"].sum().to_dict()
     assert expected.keys() == {k for k, v in found.items() if v}
     # sums of up to 20,000 doubles of seconds; ours are of integers
@@ -233,11 +231,11 @@ def test_write_epilog__agrees_with_the_oracles(tmp_path, program, processes, thr
     ("processes", "streams", "events", "seed"), [(1, 1, 300, 0), (2, 3, 4_000, 1), (3, 2, 20_000, 2)]
 )
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
-def test_offload__is_found_as_it_was(tmp_path, processes, streams, events, seed, conventions):
+def test_offload__is_found_as_it_was(opened, tmp_path, processes, streams, events, seed, conventions):
     recording = generate.record("offload", tmp_path, processes, streams, events, seed)
     truth = json.loads((tmp_path / "truth.json").read_text())
     assert abs(truth["n_events"] - events) <= events / 5
-    trace = tracecols.open(tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "traces.otf2")
     cube = trace.analyze(conventions=conventions)
     for name, expected in truth["severities"].items():
         assert by_location(cube, name) == expected, name
@@ -251,11 +249,11 @@ def test_offload__is_found_as_it_was(tmp_path, processes, streams, events, seed,
 
 
 @pytest.mark.parametrize(("processes", "events", "seed"), [(1, 60, 0), (2, 1_000, 1), (5, 20_000, 2)])
-def test_rma__is_found_as_it_was(tmp_path, processes, events, seed):
+def test_rma__is_found_as_it_was(opened, tmp_path, processes, events, seed):
     generate.record("rma", tmp_path, processes, 1, events, seed)
     truth = json.loads((tmp_path / "truth.json").read_text())
     assert abs(truth["n_events"] - events) <= events / 5
-    trace = tracecols.open(tracecols.convert(tmp_path / "traces.otf2", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "traces.otf2")
     cube = trace.analyze()
     for name, expected in truth["severities"].items():
         assert by_location(cube, name) == expected, name

@@ -76,7 +76,7 @@ def test_long_kernel__on_which_a_stream_depends():
     assert costs(two(rank(10), rank(90), n_streams=2)) == {("k", 1, 2): 80}
 
 
-def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(archive, tmp_path):
+def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(archive, opened):
     p = Offload(archive, 2)
     a, b = p.streams
     p.host.enter(0, "main")
@@ -85,7 +85,7 @@ def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(arch
     p.kernel(2, 50, 0, "producer").kernel(50, 150, 0, "later").kernel(50, 90, 1, "consumer")
     p.call(11, 91, "cuStreamSynchronize", b)
     p.host.leave(200, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    trace = opened(archive)
     cube = trace.analyze()
     check(cube, trace)
     # the producer from its launch on, whose latency is 1; 79 ticks from 11 to 90, divided in proportion to 49 and 40
@@ -96,7 +96,7 @@ def test_event__a_stream_waits_for_what_was_launched_before_it_was_recorded(arch
 
 
 @pytest.mark.parametrize(("is_blocking", "of_default", "later"), [(True, 38, 40), (False, 0, 0)])
-def test_null_stream__waits_for_streams_that_block_and_these_for_it(archive, tmp_path, is_blocking, of_default, later):
+def test_null_stream__waits_for_streams_that_block_and_these_for_it(archive, opened, is_blocking, of_default, later):
     p = Offload(archive, 2)
     null, other = p.streams
     given = {"hipNullStream": null, **({} if is_blocking else {"hipStreamNonBlocking": other})}
@@ -108,7 +108,7 @@ def test_null_stream__waits_for_streams_that_block_and_these_for_it(archive, tmp
     p.kernel(2, 50, 1, "first").kernel(50, 90, 0, "default").kernel(90, 140, 1, "third")
     p.call(7, 141, "hipStreamSynchronize", other)
     p.host.leave(200, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
+    trace = opened(archive)
     cube = trace.analyze()
     check(cube, trace)
     # 133 ticks from 7 to 140, divided in proportion to 49, 40 and 50

@@ -47,10 +47,9 @@ KEPT = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory):
+def stores(store_of):
     """Return the stores of the kept traces by name."""
-    folder = tmp_path_factory.mktemp("exact")
-    return {p.name: Store(tracecols.convert(p, folder / f"{p.name}.trace")) for p in KEPT}
+    return {p.name: Store(store_of(p)) for p in KEPT}
 
 
 WORKED_OUT = {

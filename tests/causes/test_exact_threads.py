@@ -1,14 +1,12 @@
 """Root causes with threads created by the program, and with tasks in barriers: exactly the code that is executed is
 charged."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np
 import pytest
 from conftest import slow
-from support.laws import check_path, lawful, same
+from support.laws import check_path, divide, lawful, same
 from support.otf2_writer import Archive
 from support.periods import analyze, assert_same
 from support.random_queue import LOCK, PTHREAD, SIGNAL, UNLOCK, WAIT, RandomQueue
@@ -28,13 +26,6 @@ def ticks(cube, name):
     of, paths = cube.cells[name], cube.call_paths.path
     rows = zip(of.call_path.tolist(), of.location.tolist(), of.value.tolist(), strict=True)
     return {(paths[path], location): value for path, location, value in rows}
-
-
-def opened(archive, folder):
-    return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace", jobs=1), jobs=1)
-
-
-# -- conditions --------------------------------------------------------------------------------------------------------
 
 
 def test_conditions__the_time_before_the_signal_is_waiting_for_work_and_costs_who_signals():
@@ -88,13 +79,8 @@ def test_conditions__without_a_signal_the_mutex_is_waited_for():
 def check_divided(store, cube, monkeypatch):
     """Check that an analysis does not depend on how events are read and divided."""
     with monkeypatch.context() as patch:
-        for module, constant, value in (
-            ("enhance.dataflow.partitions", "PARTITION_ROWS", 1),
-            ("enhance.dataflow.spill", "BUDGET", 0),
-            ("enhance.scan.batches", "BATCH", 7),
-            ("enhance.scan.instances", "WALKED", 7),
-        ):
-            patch.setattr(f"tracecols.{module}.{constant}", value)
+        divide(patch)
+        patch.setattr("tracecols.enhance.scan.batches.BATCH", 7)
         same(cube, analyze_model(enhance(store, 1)))
 
 
@@ -147,9 +133,6 @@ def test_conditions__pass_costs_on_to_who_gave_up_the_mutex_before(order):
     assert costs == {"main/f": 11, "main/k": 20, f"main/{LOCK}": 1}
 
 
-# -- threads that are created ------------------------------------------------------------------------------------------
-
-
 def pthreads(folder, n=2):
     """Return an archive with a process of several threads, its locations and their contingent."""
     archive = Archive(folder / "s" / "traces.otf2", length=2000)
@@ -161,14 +144,13 @@ def pthreads(folder, n=2):
     return archive, threads, archive.comm("", range(n), paradigm="pthread")
 
 
-def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(tmp_path):
+def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(opened, tmp_path):
     archive, (main, thread), pool = pthreads(tmp_path)
-    main.enter(0, "main").enter(10, CREATE).record(11, "ThreadCreate", team=pool, sequence=1).leave(12, CREATE)
+    main.enter(0, "main").enter(10, CREATE).create_thread(11, 1, pool).leave(12, CREATE)
     # the thread begins 13 ticks after the call, and enters its first region 5 ticks later
-    thread.record(25, "ThreadBegin", team=pool, sequence=1).call(30, 60, "f").call(60, 100, "g")
-    thread.record(100, "ThreadEnd", team=pool, sequence=1)
-    main.enter(12, JOIN).record(101, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
-    trace = opened(archive, tmp_path)
+    thread.begin_thread(25, 1, pool).call(30, 60, "f").call(60, 100, "g").end_thread(100, 1, pool)
+    main.enter(12, JOIN).wait_for_thread(101, 1, pool).leave(101, JOIN).leave(110, "main")
+    trace = opened(archive)
     cube, path = lawful(trace), trace.critical_path(raw=True)
     assert trace.model.created_threads.enter_time.tolist() == [30]
     create = f"main/{CREATE}"
@@ -188,47 +170,44 @@ def test_created_threads__their_launch_is_charged_to_the_call_that_creates_them(
     assert ticks(cube, "non_critical_path_activities") == {}
 
 
-def joined_thread(folder, creation=True):
+def joined_thread(folder, opened, creation=True):
     archive, (main, thread), pool = pthreads(folder)
     main.enter(0, "main").call(0, 10, "serial").enter(10, CREATE)
     if creation:
-        main.record(11, "ThreadCreate", team=pool, sequence=1)
+        main.create_thread(11, 1, pool)
     main.leave(12, CREATE).call(12, 40, "rest").enter(40, JOIN)
-    main.record(100, "ThreadWait", team=pool, sequence=1).leave(101, JOIN).leave(110, "main")
-    thread.record(12, "ThreadBegin", team=pool, sequence=1).call(12, 62, "f").call(62, 100, "g")
-    thread.record(100, "ThreadEnd", team=pool, sequence=1)
-    return opened(archive, folder)
+    main.wait_for_thread(100, 1, pool).leave(101, JOIN).leave(110, "main")
+    thread.begin_thread(12, 1, pool).call(12, 62, "f").call(62, 100, "g").end_thread(100, 1, pool)
+    return opened(archive)
 
 
-def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(tmp_path):
+def test_created_threads__whose_creation_is_not_recorded_cause_waits_of_joins(opened, tmp_path):
     """Without a call path of the creation, the end of the thread used to be no point, so the wait had no cause."""
-    trace = joined_thread(tmp_path, creation=False)
-    cube = lawful(trace)
+    cube = lawful(joined_thread(tmp_path, opened, creation=False))
     assert ticks(cube, "pthread_join_wait") == {(f"main/{JOIN}", 0): 60}
     # in proportion to the 50 and 38 ticks in which the thread runs
     assert ticks(cube, "delay_join") == {("f", 1): 34, ("g", 1): 26}
 
 
 @pytest.mark.parametrize(("start", "f"), [(15, 47), (30, 32), (50, 12)])
-def test_created_threads__of_slices_that_begin_after_their_creation_cause_waits_of_joins(start, f, tmp_path):
-    with joined_thread(tmp_path).piece(start * 1e-9, None) as piece:
+def test_created_threads__of_slices_that_begin_after_their_creation_cause_waits_of_joins(start, f, opened, tmp_path):
+    with joined_thread(tmp_path, opened).piece(start * 1e-9, None) as piece:
         cube = lawful(piece)
         wait = min(60, 100 - start)
         assert sum(ticks(cube, "pthread_join_wait").values()) == wait == sum(ticks(cube, "delay_join").values())
         assert ticks(cube, "critical_path") == {("main", 0): 9, (f"main/{JOIN}", 0): 1, ("f", 1): f, ("g", 1): 38}
 
 
-def test_created_threads__do_nothing_before_they_begin(tmp_path):
+def test_created_threads__do_nothing_before_they_begin(opened, tmp_path):
     """The time since the start of the run used to count for THREADS, where nothing is executed."""
     archive, (main, thread), pool = pthreads(tmp_path)
     main.record(0, "ProgramBegin", program="PROGRAM").enter(0, "main").call(0, 1000, "serial").enter(1000, CREATE)
-    main.record(1000, "ThreadCreate", team=pool, sequence=1).leave(1001, CREATE).enter(1001, JOIN)
-    thread.record(1001, "ThreadBegin", team=pool, sequence=1).call(1001, 1031, "f").call(1031, 1101, "g")
-    thread.record(1101, "ThreadEnd", team=pool, sequence=1)
-    main.record(1101, "ThreadWait", team=pool, sequence=1).leave(1101, JOIN).leave(1101, "main")
+    main.create_thread(1000, 1, pool).leave(1001, CREATE).enter(1001, JOIN)
+    thread.begin_thread(1001, 1, pool).call(1001, 1031, "f").call(1031, 1101, "g")
+    thread.end_thread(1101, 1, pool)
+    main.wait_for_thread(1101, 1, pool).leave(1101, JOIN).leave(1101, "main")
     main.record(1101, "ProgramEnd", exit_status=0)
-    trace = opened(archive, tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(archive))
     done = {("PROGRAM/main/serial", 0): 1000, (f"PROGRAM/main/{CREATE}", 0): 1}
     threads = {("PROGRAM/THREADS/f", 1): 30, ("PROGRAM/THREADS/g", 1): 70}
     assert ticks(cube, "critical_path") == ticks(cube, "critical_path_activities") == done | threads
@@ -237,23 +216,24 @@ def test_created_threads__do_nothing_before_they_begin(tmp_path):
 
 
 @pytest.mark.parametrize("program", [False, True])
-def test_created_threads__time_between_threads_of_a_location_and_between_regions_is_not_executed(tmp_path, program):
+def test_created_threads__time_between_threads_of_a_location_and_between_regions_is_not_executed(
+    opened, tmp_path, program
+):
     archive, (main, thread), pool = pthreads(tmp_path)
     if program:
         main.record(0, "ProgramBegin", program="PROGRAM")
     main.enter(0, "main")
     for k in (0, 1):
         t = 100 * k
-        main.enter(t, CREATE).record(t + 1, "ThreadCreate", team=pool, sequence=k + 1).leave(t + 2, CREATE)
-        thread.record(t + 2, "ThreadBegin", team=pool, sequence=k + 1)
+        main.enter(t, CREATE).create_thread(t + 1, k + 1, pool).leave(t + 2, CREATE)
+        thread.begin_thread(t + 2, k + 1, pool)
         # 6 ticks between the regions and 3 before the end are in no region
-        thread.call(t + 2, t + 20, "f").call(t + 26, t + 47, "g").record(t + 50, "ThreadEnd", team=pool, sequence=k + 1)
-        main.enter(t + 2, JOIN).record(t + 50, "ThreadWait", team=pool, sequence=k + 1).leave(t + 50, JOIN)
+        thread.call(t + 2, t + 20, "f").call(t + 26, t + 47, "g").end_thread(t + 50, k + 1, pool)
+        main.enter(t + 2, JOIN).wait_for_thread(t + 50, k + 1, pool).leave(t + 50, JOIN)
     main.leave(160, "main")
     if program:
         main.record(160, "ProgramEnd", exit_status=0)
-    trace = opened(archive, tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(archive))
     top, above = ("PROGRAM/main", "PROGRAM/THREADS/") if program else ("main", "")
     create = f"{top}/{CREATE}"
     f, g = (f"{above}f", 1), (f"{above}g", 1)
@@ -263,18 +243,14 @@ def test_created_threads__time_between_threads_of_a_location_and_between_regions
     assert ticks(cube, "non_critical_path_activities") == {}
 
 
-def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_first_event(tmp_path):
+def test_created_threads__that_nobody_is_known_to_have_created_begin_with_their_first_event(opened, tmp_path):
     archive, (main, thread), _ = pthreads(tmp_path)
     main.call(0, 50, "main")
     thread.call(40, 60, "f").call(70, 100, "g")
-    trace = opened(archive, tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(archive))
     activities = ticks(cube, "critical_path_activities"), ticks(cube, "non_critical_path_activities")
     assert {k for of in activities for k in of} <= {("main", 0), ("f", 1), ("g", 1)}
     assert sum(of.get(("f", 1), 0) for of in activities) == 20 and sum(of.get(("g", 1), 0) for of in activities) == 30
-
-
-# -- tasks in barriers -------------------------------------------------------------------------------------------------
 
 
 def team_of_two(folder, last):
@@ -304,7 +280,7 @@ IMPLICIT = "!$omp implicit barrier @a.c:9"
 REGION = f"main/{PARALLEL}"
 
 
-def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
+def cube_with_tasks(folder, opened, leave, worker_enters, *task_of_worker):
     """Return the cube of a master that waits at a barrier from 10 on, with a task from 40 to 60, for a worker that
     comes at 100 and may execute a task, too; later the worker waits for the master at the implicit barrier."""
     (master, worker), execute, finish = team_of_two(folder, 151)
@@ -317,8 +293,7 @@ def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
         thread.leave(leave, BARRIER)
     master.call(leave, 150, "rest").enter(150, IMPLICIT).leave(151, IMPLICIT)
     worker.enter(worker_enters, IMPLICIT).leave(151, IMPLICIT)
-    trace = opened(finish(), folder)
-    cube = lawful(trace)
+    cube = lawful(opened(finish()))
     assert ticks(cube, "critical_path") == {
         (REGION, 1): 5,
         (f"{REGION}/work", 1): 95,
@@ -330,20 +305,20 @@ def cube_with_tasks(folder, leave, worker_enters, *task_of_worker):
     return cube
 
 
-def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_it(tmp_path):
-    cube_with_tasks(tmp_path, 102, 110)
+def test_tasks__of_the_thread_that_waited_for_others_are_not_on_the_path_before_it(opened, tmp_path):
+    cube_with_tasks(tmp_path, opened, 102, 110)
 
 
-def test_tasks__of_the_last_thread_follow_its_enter(tmp_path):
+def test_tasks__of_the_last_thread_follow_its_enter(opened, tmp_path):
     """The stretch that ends with the ENTER used to be divided among what the thread does later: 95 became 72."""
-    cube = cube_with_tasks(tmp_path, 132, 140, 101, 131)
+    cube = cube_with_tasks(tmp_path, opened, 132, 140, 101, 131)
     # the master waits from 10 to 100, except for its task; tasks the worker executes later delay nobody here
     delays = ticks(cube, "delay_ompbarrier")
     assert {path for path, location in delays if location == 1} == {f"{REGION}/work"}
     assert delays[f"{REGION}/work", 1] == 70
 
 
-def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the_path_from_then_on(tmp_path):
+def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the_path_from_then_on(opened, tmp_path):
     (master, worker), execute, finish = team_of_two(tmp_path, 140)
     master.enter(10, BARRIER)
     execute(0, 90, 130)
@@ -352,8 +327,7 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
         thread.leave(131, BARRIER)
     master.enter(139, IMPLICIT).leave(140, IMPLICIT)
     worker.enter(135, IMPLICIT).leave(140, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(finish()))
     assert ticks(cube, "critical_path") == {
         (f"{REGION}/work", 1): 100,
         (f"TASKS/{TASK}", 0): 30,
@@ -364,7 +338,7 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
     }
 
 
-def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier(tmp_path):
+def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier(opened, tmp_path):
     """It used to count for TASKS, where nothing is executed."""
     (master, worker), execute, finish = team_of_two(tmp_path, 160)
     worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
@@ -372,8 +346,7 @@ def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier
     # 5 ticks from the switch to the first region count where the task is scheduled
     execute(0, 130, 150, enters=135)
     master.leave(160, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(finish()))
     path = {
         (REGION, 0): 100,
         (f"{REGION}/{IMPLICIT}", 0): 40,
@@ -386,7 +359,7 @@ def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier
     assert {key: value for key, value in activities.items() if key[1] == 0} == path
 
 
-def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
+def test_tasks__that_enter_no_region_are_no_activities(opened, tmp_path):
     """The profile does not have their time either."""
     (master, worker), _, finish = team_of_two(tmp_path, 160)
     worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
@@ -394,8 +367,7 @@ def test_tasks__that_enter_no_region_are_no_activities(tmp_path):
     task = {"team": 0, "creator": 0, "generation": 1}
     master.record(130, "ThreadTaskSwitch", **task).record(150, "ThreadTaskComplete", **task)
     master.record(150, "ThreadTaskSwitch", **{**task, "generation": 0}).leave(160, IMPLICIT)
-    trace = opened(finish(), tmp_path)
-    cube = lawful(trace)
+    cube = lawful(opened(finish()))
     activities = {key: value for key, value in ticks(cube, "critical_path_activities").items() if key[1] == 0}
     assert activities == {(REGION, 0): 100, (f"{REGION}/{IMPLICIT}", 0): 40, ("main", 0): 9}
     # the critical path charges the 20 ticks to the call in which the task begins or ends
@@ -424,9 +396,6 @@ def test_collectives__what_is_executed_inside_of_them_belongs_after_their_begin(
         ("main/rest", 0): 8,
         ("main/MPI_Finalize", 0): 1,
     }
-
-
-# -- random programs ---------------------------------------------------------------------------------------------------
 
 
 def check_random(program, folder, monkeypatch):

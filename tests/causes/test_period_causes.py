@@ -1,7 +1,5 @@
 """Root causes by phase and by time bin: values worked out by hand, and laws."""
 
-from __future__ import annotations
-
 from unittest import mock
 
 import numpy as np
@@ -160,7 +158,7 @@ def test_faces__tell_when_the_critical_path_and_costs_of_delays_are(tmp_path):
     assert set(more.phase) <= {-1, 0, 1, 2} and more.value.sum() == pytest.approx(cube.total("critical_path_imbalance"))
 
 
-def test_threads__that_another_forks_are_on_the_critical_path_in_the_phase_of_the_fork():
+def test_threads__that_another_forks_are_in_the_phase_of_the_fork_and_on_its_critical_path():
     program = Program(processes=1, threads=2)
     master, worker = program.locations
     master.enter(0, "main")
@@ -175,9 +173,10 @@ def test_threads__that_another_forks_are_on_the_critical_path_in_the_phase_of_th
     with program.trace() as trace:
         cube = analyze(trace.store, "exact", phases="step")
         assert_same(analyze_model(enhance(trace.store, 1), "exact"), cube)
-    found = cube.frame("critical_path", call_path="main/step/!$omp parallel @a.c:1/work", by_period=True)
-    assert found.phase.tolist() == [0, 1] and set(found.thread) == {1}
-    assert (found.value * cube.resolution).round().tolist() == [10, 11]
+    for name in ("time", "critical_path"):
+        found = cube.frame(name, call_path="main/step/!$omp parallel @a.c:1/work", by_period=True)
+        assert found.phase.tolist() == [0, 1] and set(found.thread) == {1}
+        assert (found.value * cube.resolution).round().tolist() == [10, 11]
 
 
 def test_explain__has_the_steps_that_divide_root_causes():

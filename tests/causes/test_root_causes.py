@@ -199,7 +199,7 @@ def test_imbalance_of_the_critical_path__takes_no_wait_for_work(archive, analyze
     # the first waits 50 of its 65 ticks in MPI_Wait for the second to start the operation
     mpi = archive.mpi(2)
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
-        rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start, 1)
         rank.leave(start, "MPI_Iallreduce").enter(start + 10, "MPI_Wait").record(
             done,
             "NonBlockingCollectiveComplete",
@@ -243,8 +243,8 @@ def test_critical_path__is_a_table_of_stretches():
 
 
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
-def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder, tmp_path):
-    trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
+def test_critical_path__goes_on_where_it_ends_and_is_as_long_as_its_cells(folder, opened):
+    trace = opened(folder)
     path = trace.critical_path("scalasca", raw=True)
     assert (path.begin_time.to_numpy()[1:] == path.end_time.to_numpy()[:-1]).all()
     cells = trace.analyze("scalasca", properties=["critical_path"]).cells["critical_path"]
@@ -274,8 +274,8 @@ def test_root_causes__do_not_depend_on_partitions_threads_and_memory(folder, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
-def test_laws__hold_on_recorded_traces(folder, tmp_path):
-    trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
+def test_laws__hold_on_recorded_traces(folder, opened):
+    trace = opened(folder)
     cube, model = trace.analyze("scalasca"), trace.model.with_quirks(OF_SCALASCA)
     points, pairs = model.sync_points, model.delay_pairs
     tiny = 1e-9 * cube.resolution
@@ -360,7 +360,7 @@ def test_titles__of_waits_mean_the_waits_and_not_their_root_causes():
 # -- tables that record partners and causes ----------------------------------------------------------------------------
 
 
-def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(tmp_path):
+def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(opened, tmp_path):
     archive = Archive(tmp_path / "traces.otf2")
     mpi = archive.mpi(2)
     with mpi.ranks[0] as rank:
@@ -369,7 +369,7 @@ def test_messages__know_the_events_that_complete_the_send_and_post_the_receive(t
     with mpi.ranks[1] as rank:
         rank.enter(0, "MPI_Irecv").post_receive(1, 3).leave(2, "MPI_Irecv")
         rank.enter(3, "MPI_Wait").complete_receive(6, 0, mpi.world, request=3).leave(7, "MPI_Wait")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     m, kind = trace.messages, trace.events.kind
     assert kind.loc[m.send_done].tolist() == [K.MPI_ISEND_COMPLETE]
     assert kind.loc[m.recv_post].tolist() == [K.MPI_IRECV_REQUEST]
@@ -387,8 +387,8 @@ def test_waits__say_who_causes_them():
 
 
 @pytest.mark.parametrize("folder", KEPT, ids=lambda p: p.name)
-def test_waits__add_up_to_the_severities(folder, tmp_path):
-    trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
+def test_waits__add_up_to_the_severities(folder, opened):
+    trace = opened(folder)
     cube, waits = trace.analyze(), trace.waits
     assert set(waits.property) == {p for p in set(waits.property) if p in cube.cells}
     for name, of in waits.groupby("property", observed=True):
@@ -579,8 +579,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
             if n:
                 assert x[a : a + n].tolist() == columns.x[begin : begin + n].tolist()
                 assert y[a : a + n].tolist() == columns.y[begin : begin + n].tolist()
-        rows = np.append(first, -1)
-        found = source.several_at(("y", "x"), rows, -7)
+        found = source.several_at(("y", "x"), np.append(first, -1), -7)
         assert [of.tolist() for of in found] == [[*of[first].tolist(), -7] for of in (columns.y, columns.x)]
         kept = near.KeptTable(SYNC_POINTS, 110, dict.fromkeys(SYNC_POINTS.names, columns.x), {"y": source})
         # read in more than one block
@@ -780,9 +779,9 @@ def test_lists_of_amounts__get_wider_numbers_where_they_need_them(monkeypatch):
 
 
 @pytest.mark.parametrize("conventions", ["scalasca", "exact"])
-def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, tmp_path, monkeypatch):
+def test_costs__are_the_same_however_little_room_there_is_at_first(conventions, opened, monkeypatch):
     chosen = ["delay", "waitstates_direct_vs_indirect", "waitstates_propagating_vs_terminal"]
-    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
+    trace = opened(DATA / "hybrid_2x3")
     once = trace.analyze(conventions, properties=chosen)
     monkeypatch.setattr(sweep, "ROOM", 1)
     singly = trace.analyze(conventions, properties=chosen)

@@ -1,7 +1,5 @@
 """Wrong arguments are refused with a clear error, whichever function is called (issue 13, number 21)."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import re

@@ -1,8 +1,6 @@
 """Arguments of `analyze` are checked before events are read, and lists with commas are understood (issue 30, number
 21)."""
 
-from __future__ import annotations
-
 import pytest
 from support.command_line import executed, run
 

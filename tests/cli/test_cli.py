@@ -1,17 +1,13 @@
 """The command line, as used by people and by scripts."""
 
-from __future__ import annotations
-
 import json
 import re
-import subprocess
-import sys
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import DATA
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.small_cubes import small_cube
 
 import tracecols
@@ -39,14 +35,13 @@ def test_help__loads_nothing_heavy():
         "try:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert e.code == 0\n"
         "heavy = {'numba', 'pandas', 'pyarrow', 'numpy', 'rich'} & set(sys.modules)\nassert not heavy, heavy"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = python("-c", code)
     assert "analyze" in done.stdout
 
 
 def test_import__loads_nothing_heavy():
     code = "import tracecols, sys\nassert not {'numba', 'pandas', 'pyarrow', 'numpy'} & set(sys.modules)\ntracecols.errors.TracecolsError"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    python("-c", code)
 
 
 def test_analyze__opens_an_archive_once(data, tmp_path, monkeypatch):
@@ -71,8 +66,7 @@ def test_commands_that_call_no_kernel__do_not_load_numba(work, tmp_path):
         "    result = CliRunner().invoke(group, command)\n"
         "    assert not result.exit_code, (command, result.output)\n    assert 'numba' not in sys.modules, command\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    python("-c", code)
 
 
 @pytest.mark.slow
@@ -85,8 +79,7 @@ def test_commands__load_neither_pandas_nor_rich_nor_the_compiler(command, tmp_pa
             "import tracecols.cli\ntry:\n    tracecols.cli.main()\nexcept SystemExit as e:\n    assert not e.code\n"
             "print([m for m in ('pandas', 'rich', 'numba.np.arraymath', 'numba.np.linalg') if m in sys.modules], file=sys.stderr)"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        done = python("-c", code)
     # the first run may have compiled kernels
     assert done.stderr.splitlines()[-1] == "[]"
 
@@ -138,7 +131,7 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for rank in mpi.ranks:
-        rank.enter(0, "MPI_Iallreduce").record(1, "NonBlockingCollectiveRequest", request=3).leave(2, "MPI_Iallreduce")
+        rank.enter(0, "MPI_Iallreduce").start_collective(1, 3).leave(2, "MPI_Iallreduce")
         rank.enter(3, "MPI_Wait").record(
             8, "NonBlockingCollectiveComplete", op=11, communicator=mpi.world, root=None, sent=8, received=8, request=3
         ).leave(9, "MPI_Wait")

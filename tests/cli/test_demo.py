@@ -1,7 +1,5 @@
 """The first command of a new user: the main job on the trace that the package carries."""
 
-from __future__ import annotations
-
 import webbrowser
 
 import pytest

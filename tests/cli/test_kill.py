@@ -14,6 +14,7 @@ from threading import Event
 
 import pytest
 from conftest import LONG
+from support.command_line import python
 from support.store_changes import Numbers
 
 import tracecols
@@ -41,15 +42,9 @@ group({arguments!r})
 """
 
 
-def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a folder."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True)
-
-
 def die(at: int, folder: Path, *arguments: object) -> None:
     """Run a command that is killed just before its `at`-th rename, counted from 1."""
-    assert run(DIE.format(at=at, arguments=[str(a) for a in arguments]), folder).returncode == -signal.SIGKILL
+    python("-c", DIE.format(at=at, arguments=[str(a) for a in arguments]), cwd=folder, code=-signal.SIGKILL)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -114,8 +109,7 @@ def test_export__killed_while_it_puts_the_archive_in_its_place(at, tmp_path, dat
     (tmp_path / "out").mkdir()
     die(at, tmp_path / "out", "export", store, "y.otf2")
     assert not (tmp_path / "out" / "y.otf2").exists()
-    again = run(f"from tracecols.cli import group; group(['export', {str(store)!r}, 'y.otf2'])", tmp_path / "out")
-    assert again.returncode == 0, again.stderr
+    python("-m", "tracecols", "export", store, "y.otf2", cwd=tmp_path / "out")
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"y", "y.def", "y.otf2"}
     assert Store(tracecols.convert(tmp_path / "out" / "y.otf2", tmp_path / "z.trace")).manifest["n_events"]
 
@@ -129,9 +123,7 @@ def test_export__never_takes_back_what_others_made(tmp_path, data):
     os.rename(tmp_path / "y", kept)
     (tmp_path / "y").mkdir()
     (tmp_path / "y" / "mine").write_text("mine")
-    again = run(f"from tracecols.cli import group; group(['export', {str(store)!r}, 'y.otf2'])", tmp_path)
-    assert again.returncode == 1
-    assert "y exists" in again.stderr
+    assert "y exists" in python("-m", "tracecols", "export", store, "y.otf2", cwd=tmp_path, code=1).stderr
     assert (tmp_path / "y" / "mine").read_text() == "mine"
 
 
@@ -156,11 +148,7 @@ main()
 """
     (tmp_path / "temporary").mkdir()
     (tmp_path / "work").mkdir()
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path / "work", env=env, capture_output=True, text=True
-    )
-    assert done.returncode == code, done.stderr
+    done = python("-c", program, env={"TMPDIR": str(tmp_path / "temporary")}, cwd=tmp_path / "work", code=code)
     assert done.stderr == "interrupted; nothing was left behind\n"
     assert not list((tmp_path / "work").iterdir())
     assert not list((tmp_path / "temporary").iterdir())
@@ -177,8 +165,7 @@ import tracecols.cli
 tracecols.cli.group = lambda: os.kill(os.getpid(), signal.{name})
 tracecols.cli.main()
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert python("-c", program).stderr == ""
 
 
 def test_scratch__of_a_living_process_stays_and_of_a_dead_one_goes(tmp_path):

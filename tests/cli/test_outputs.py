@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.command_line import executed
+from support.command_line import executed, python
 from support.epilog_mutations import recordings
 from support.epilog_writer import merged
 
@@ -66,13 +65,7 @@ def run(name: str, made: dict[str, str], out: Path | str, size: int, temporary: 
     temporary.mkdir(exist_ok=True)
     arguments = [a.format(**made, out=out) for a in COMMANDS[name]]
     # Python 3.11 would keep compiled modules of which it could write only a part
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", RUN, str(size), *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1, done.stderr
+    done = python("-B", "-c", RUN, str(size), *arguments, env={"TMPDIR": str(temporary)}, code=1)
     # kernels that no test has compiled before cannot be cached either
     note, _, error = done.stderr.rpartition("error: ")
     assert not note or (note.startswith("note: kernels are compiled at every start") and note.count("\n") == 2)
@@ -128,13 +121,7 @@ def test_folder__where_nothing_can_be_written(name, made, tmp_path, monkeypatch)
 def test_enhance__with_too_few_open_files_leaves_nothing(files, made, tmp_path):
     store = tmp_path / "x.trace"
     shutil.copytree(made["store"], store)
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.replace("FSIZE", "NOFILE"), str(files), "enhance", str(store)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
+    done = python("-c", RUN.replace("FSIZE", "NOFILE"), str(files), "enhance", str(store), code=1)
     assert "Too many open files\n  permit more" in checked(done.stderr)
     assert not list(store.rglob(".*.partial"))
 
@@ -153,9 +140,6 @@ def test_write__of_any_kind_that_fails(number, made, tmp_path, monkeypatch):
             action()
     assert store.manifest
     assert not list(tmp_path.iterdir())
-
-
-# -- temporary files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -237,13 +221,17 @@ def test_temporary_stores__of_pieces_and_predictions_find_no_room(module, made, 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of files there")
 def test_temporary_store__of_analyze_finds_no_room(made, tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, "200", "analyze", made["trace"], "-o", str(tmp_path / "x.severity")],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "temporary")},
-        capture_output=True,
-        text=True,
+    done = python(
+        "-c",
+        RUN,
+        "200",
+        "analyze",
+        made["trace"],
+        "-o",
+        str(tmp_path / "x.severity"),
+        env={"TMPDIR": str(tmp_path / "temporary")},
+        code=1,
     )
-    assert done.returncode == 1
     assert "File too large" in done.stderr
     assert "TMPDIR in the environment, or --scratch FOLDER of tracecols analyze" in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["temporary"]

@@ -40,8 +40,7 @@ class ShiftedSource(StoreSource):
 
     def __init__(self, store, offsets):
         super().__init__(store)
-        process = self.definitions["locations"]["process"]
-        self.offsets = [offsets[p] for p in process]
+        self.offsets = [offsets[p] for p in self.definitions["locations"]["process"]]
         self.clock.length += max(offsets.values())
 
     def read(self, location, report, *, salvage=False):
@@ -80,12 +79,6 @@ def corrected(tmp_path):
         return tracecols.open(trace.correct(**bounds).save(tmp_path / "corrected.trace"), jobs=1)
 
     return run
-
-
-@pytest.fixture
-def opened(tmp_path):
-    """Return a function that converts an archive of `otf2_writer` and opens it."""
-    return lambda archive: tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace", jobs=1), jobs=1)
 
 
 def early_message(archive, recv=1_500, send=2_000):
@@ -327,10 +320,10 @@ def test_violations__of_clocks_that_drift_are_not_mended_by_an_offset(archive, o
     assert not rows.is_mended.any()
 
 
-def test_violations__of_recorded_traces(tmp_path):
+def test_violations__of_recorded_traces(opened):
     if not SHARED.is_dir():
         pytest.skip("no reference traces beside the repository")
-    trace = tracecols.open(tracecols.convert(SHARED / "otf2_clocks/clock_coll_4", tmp_path / "x.trace"))
+    trace = opened(SHARED / "otf2_clocks/clock_coll_4")
     rows = trace.clock_violations
     # the reference counts 29 in its trace analysis: 28 in operations, and one of MPI_Finalize
     by_kind = rows.groupby("condition").n_violations.sum()
@@ -632,21 +625,21 @@ def test_epilog__is_corrected_too_and_late_events_stay_late(tmp_path):
     assert len(after.clock_violations) == 0
 
 
-def test_epilog__a_message_that_is_received_early(tmp_path):
+def test_epilog__a_message_that_is_received_early(opened, tmp_path):
     w = EpilogWriter()
     (a,), (b,) = w.process(), w.process()
     w.comm([0, 1])
     w.enter(a, 0.0, "MPI_Send").enter(b, 0.0, "MPI_Recv").recv(b, 1.0, a).send(a, 2.0, b).exit(b, 2.5).exit(a, 3.0)
     w.write(tmp_path / "x.elg")
-    trace = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "x.elg")
     after = tracecols.open(trace.correct().save(tmp_path / "c.trace"))
     assert after.seconds(after.messages.recv_time).tolist() == [2.0]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="no reference traces beside the repository")
-def test_epilog__scans_are_no_conditions_since_the_order_of_ranks_is_not_recorded(tmp_path):
+def test_epilog__scans_are_no_conditions_since_the_order_of_ranks_is_not_recorded(opened):
     """A communicator of this trace has its ranks in the opposite order, and its record is a set of processes."""
-    trace = tracecols.open(tracecols.convert(SHARED / "epilog/coll_4", tmp_path / "x.trace"))
+    trace = opened(SHARED / "epilog/coll_4")
     assert (trace.collectives.op == COLLECTIVE_OPS.index("scan")).any()
     assert len(trace.clock_violations) == 0
 
@@ -656,12 +649,12 @@ def test_epilog__scans_are_no_conditions_since_the_order_of_ranks_is_not_recorde
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "threads"), [("halo", 1), ("multizone", 2)])
-def test_generated__clocks_that_nobody_compared_come_together(tmp_path, program, threads):
+def test_generated__clocks_that_nobody_compared_come_together(opened, tmp_path, program, threads):
     skew = 1e-3
     source = generate.make(program, 4, threads, 12_000, 4, skew=skew)
     path = generate.write(source, tmp_path / "skewed", jobs=2, unmeasured=True)
     plain = generate.write(generate.make(program, 4, threads, 12_000, 4), tmp_path / "plain", jobs=2)
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "skewed.trace"))
+    trace = opened(path)
     true = times(tracecols.convert(plain, tmp_path / "plain.trace"))
     assert not tracecols.open(tmp_path / "plain.trace").correct().change.n_moved
     correction = trace.correct()
@@ -824,8 +817,8 @@ def test_corrected__keeps_what_was_lost(archive, opened, tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(p.name for p in DATA.iterdir() if p.is_dir()))
-def test_recorded__without_violations_stay_as_they_are(name, tmp_path):
-    correction = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace")).correct()
+def test_recorded__without_violations_stay_as_they_are(name, opened):
+    correction = opened(DATA / name).correct()
     assert not any(correction.after.values())
     if not any(correction.before.values()):
         assert correction.change.n_moved == 0

@@ -1,7 +1,5 @@
 """A program gives the same severities whichever format it is written in."""
 
-from __future__ import annotations
-
 import pytest
 from conftest import slow
 from support.epilog_back_end import CLOCK_RATE, write_epilog

@@ -5,12 +5,8 @@ EPIK writes ENTER and EXIT of its flush region TRACING, then the event that fill
 had taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FLUSH is in test_buffer_flush.
 """
 
-from __future__ import annotations
-
 import math
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,6 +14,7 @@ from conftest import SHARED
 from oracles.epilog import read_epilog
 from oracles.expert import severities
 from oracles.recorded import Recorded
+from support.command_line import python
 from support.earl_events import compare as compare_states
 from support.epilog_compare import compare
 from support.epilog_writer import EpilogWriter, merged
@@ -73,9 +70,7 @@ def test_exclusive_time__is_the_difference_of_times_also_where_they_decrease(sma
 @pytest.mark.slow
 def test_check_and_analyze__tell_of_decreasing_times(small):
     def run(command):
-        return subprocess.run(
-            [sys.executable, "-m", "tracecols", command, str(small.path)], capture_output=True, text=True, check=False
-        )
+        return python("-m", "tracecols", command, str(small.path), code=None)
 
     told = run("check")
     assert told.returncode == 1
@@ -87,23 +82,23 @@ def test_check_and_analyze__tell_of_decreasing_times(small):
     assert "note: 1 event earlier than the one before it\n" in noted.stderr
 
 
-def test_otf2__with_decreasing_times_is_converted_and_told(tmp_path):
+def test_otf2__with_decreasing_times_is_converted_and_told(opened, tmp_path):
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(10, "main").enter(50, "f").leave(40, "f").enter(45, "g").leave(44, "g").leave(100, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert trace.events.time.tolist() == [10, 50, 40, 45, 44, 100]
     assert trace.store.decreases == {0: 2}
     assert seconds(trace.analyze(), "time") == pytest.approx({"main": 101e-9, "main/f": -10e-9, "main/g": -1e-9})
 
 
-def test_otf2__with_decreasing_times_has_the_clock_of_each_time(tmp_path):
+def test_otf2__with_decreasing_times_has_the_clock_of_each_time(opened, tmp_path):
     """A time is corrected by the clock readings around it, also if events with later times precede it."""
     archive = Archive(tmp_path / "traces.otf2")
     with archive.location("thread", archive.process("p")) as thread:
         thread.clock_offset(0, 0).clock_offset(100, 0).clock_offset(200, 100)
         thread.enter(10, "main").enter(150, "f").leave(90, "f").enter(150, "f").leave(160, "f").leave(200, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert trace.events.time.tolist() == [10, 200, 90, 200, 220, 300]
 
 
@@ -200,13 +195,7 @@ def test_earl__has_the_states_of_the_definitions(seed, tmp_path):
 def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
     out = tmp_path / "out" / form
     out.parent.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "tracecols", "export", str(small.path), str(out)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    python("-m", "tracecols", "export", str(small.path), str(out))
     if form == "x.otf2":
         back = Store(tracecols.convert(out, tmp_path / "back.trace"))
         assert back.decreases == {0: 1}
@@ -219,7 +208,7 @@ def test_exports__of_a_trace_whose_time_decreases(small, tmp_path, form):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
-def test_random_programs__with_flushes_have_the_severities_of_the_simulation(seed, tmp_path):
+def test_random_programs__with_flushes_have_the_severities_of_the_simulation(seed, opened, tmp_path):
     draw = random.Random(seed)
     recording = random_recording(
         seed,
@@ -232,7 +221,7 @@ def test_random_programs__with_flushes_have_the_severities_of_the_simulation(see
     )
     merged(with_late_events(recording, seed)).write(tmp_path / "x.elg")
     recording = read_epilog(tmp_path / "x.elg")
-    trace = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "x.elg")
     assert sum(trace.store.decreases.values()) > 0
     compare(recording, trace)
     assert differences(severities(recording), trace.analyze("expert")) == {}
@@ -240,17 +229,17 @@ def test_random_programs__with_flushes_have_the_severities_of_the_simulation(see
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conventions", ["scalasca", "expert"])
-def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conventions, tmp_path, monkeypatch):
+def test_severities__do_not_depend_on_jobs_and_parts_where_time_decreases(conventions, opened, tmp_path, monkeypatch):
     recording = with_late_events(random_recording(7, n_processes=4, n_threads=1, n_rounds=30, rma=True), 7)
     merged(recording).write(tmp_path / "x.elg")
-    one = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "one.trace", jobs=1))
+    one = opened(tmp_path / "x.elg", jobs=1)
     found = [cells(one.analyze(conventions))]
     with monkeypatch.context() as patch:
         patch.setattr(conversion, "plan_parts", lambda n: [range(i, i + 1) for i in range(len(n))])
         divide(patch)
         patch.setattr("tracecols.enhance.definitions.order.BATCH", 5)
         patch.setattr("tracecols.converters.epilog.archive.ROWS", 50)
-        two = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "two.trace", jobs=2))
+        two = opened(tmp_path / "x.elg", jobs=2)
         found.append(cells(two.analyze(conventions)))
     assert found[0] == found[1]
 

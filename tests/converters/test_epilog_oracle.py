@@ -1,7 +1,5 @@
 """Every column of every event against a plain reader, for recorded and random traces."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np
@@ -14,7 +12,6 @@ from support.epilog_expected import expected
 from support.epilog_writer import merged, write_archive
 from support.random_epilog import random_recording
 
-import tracecols
 from tracecols.schema import EventKind
 
 # bgq* has many locations: its severities are compared with the reference instead (tests/patterns)
@@ -33,8 +30,8 @@ def random_sizes(seed, **more):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", RECORDED, ids=lambda p: p.parent.name)
-def test_recorded__equals_a_plain_reader(path, tmp_path):
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
+def test_recorded__equals_a_plain_reader(path, opened):
+    trace = opened(path)
     recording = read_epilog(path)
     compare(recording, trace)
     assert trace.manifest["source"]["records"] == len(recording.events)
@@ -43,16 +40,16 @@ def test_recorded__equals_a_plain_reader(path, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
-def test_random__equals_a_plain_reader(seed, tmp_path):
+def test_random__equals_a_plain_reader(seed, opened, tmp_path):
     recording = random_recording(seed, **random_sizes(seed, pseudo_regions=seed % 2 == 0))
     path = tmp_path / "x.elg"
     merged(recording).write(path, compress=seed % 3 == 0)
-    compare(recording, tracecols.open(tracecols.convert(path, tmp_path / "x.trace")))
+    compare(recording, opened(path))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(16))
-def test_archive__equals_a_plain_merge(seed, tmp_path):
+def test_archive__equals_a_plain_merge(seed, opened, tmp_path):
     draw = random.Random(seed)
     sizes = random_sizes(seed, rma=False, mergeable=True)
     recording = random_recording(seed, **sizes)
@@ -73,16 +70,16 @@ def test_archive__equals_a_plain_merge(seed, tmp_path):
         definitions_in_files=draw.random() < 0.5,
         last_def=draw.random() < 0.5,
     )
-    trace = tracecols.open(tracecols.convert(tmp_path / "epik_x", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "epik_x")
     # clock readings near 1000 s resolve 1e-13 s; closer events of different processes may be swapped
     compare(merge_archive(tmp_path / "epik_x"), trace, tolerance=2e-12 if offsets else 0.0, positions=not offsets)
 
 
 @pytest.mark.parametrize("seed", [0, 1, *slow(range(2, 10))])
-def test_pointers__are_those_of_a_walk_through_the_file(seed, tmp_path):
+def test_pointers__are_those_of_a_walk_through_the_file(seed, opened, tmp_path):
     recording = random_recording(seed, **random_sizes(seed, n_threads=1 + seed % 3, n_rounds=12))
     merged(recording).write(tmp_path / "x.elg")
-    trace = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "x.elg")
     analysis = Analysis(recording)
     wanted = expected(recording)
     position = np.array([e.position for lid in trace.locations["id"] for e in wanted[lid]])

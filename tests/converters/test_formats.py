@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 from conftest import DATA
+from support.command_line import python
 
 import tracecols
 from tracecols.converters import registry
@@ -44,7 +44,6 @@ def plugin(monkeypatch):
 
 def test_formats__of_installed_packages_are_found(plugin, tmp_path):
     plugin("test_formats:WRITTEN")
-    import sys
 
     sys.modules.setdefault("test_formats", sys.modules[__name__])
     archive = tmp_path / "x.written"
@@ -142,8 +141,7 @@ def test_find_anchor__imports_no_format_that_cannot_be_in_a_file():
         f"find_anchor(Path({str(DATA / 'hybrid_2x3' / 'traces.otf2')!r}))\n"
         "print([name for name in ('paraver', 'kineto', 'nsight') if f'tracecols.converters.{name}' in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    assert python("-c", code).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("front", [b"", b" \n\t" * 40])

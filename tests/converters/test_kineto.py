@@ -1,8 +1,5 @@
 """Traces of the PyTorch profiler: conversion of events, joining of ranks, and refused files."""
 
-from __future__ import annotations
-
-import contextlib
 import gzip
 import json
 from fractions import Fraction
@@ -44,13 +41,8 @@ def events_of(source, location):
     return found
 
 
-def opened(tmp_path, trace, name="x.json", **more):
+def source_of(tmp_path, trace, name="x.json", **more):
     return registry.open_source(trace.write(tmp_path / name, **more))
-
-
-def convert(tmp_path, given):
-    """Convert a trace and open it."""
-    return contextlib.nullcontext(tracecols.open(tracecols.convert(given, tmp_path / "x.trace", force=True)))
 
 
 def names_of(source):
@@ -107,7 +99,7 @@ def small():
 
 
 def test_events__of_one_rank(tmp_path):
-    source = opened(tmp_path, small())
+    source = source_of(tmp_path, small())
     assert names_of(source) == ["main thread", f"thread {AUTOGRAD}", "CUDA[0:7]"]
     assert source.definitions["locations"]["type"] == ["cpu_thread", "cpu_thread", "gpu"]
     us, copy = 1000, "Memcpy HtoD (Pageable -> Device)"
@@ -139,9 +131,9 @@ def test_events__of_one_rank(tmp_path):
     assert source.clock.realtime == source.clock.origin == BASE
 
 
-def test_events__are_kept_or_counted(tmp_path):
+def test_events__are_kept_or_counted(opened, tmp_path):
     trace = small()
-    store = tracecols.open(tracecols.convert(trace.write(tmp_path / "x.json"), tmp_path / "x.trace")).store
+    store = opened(trace.write(tmp_path / "x.json")).store
     left_out = store.manifest["source"]["left out"]
     assert left_out == {
         "Trace slices": 1, "ac2g flows": 2, "cuda_sync slices": 1, "gpu_user_annotation slices": 1, "instants": 1, "metadata": 1,
@@ -167,7 +159,7 @@ def as_of_2021(trace):
 
 
 def test_events__of_files_up_to_2022_are_the_same(tmp_path):
-    today, then = opened(tmp_path, small(), "today.json"), opened(tmp_path, as_of_2021(small()), "then.json")
+    today, then = source_of(tmp_path, small(), "today.json"), source_of(tmp_path, as_of_2021(small()), "then.json")
     assert [d["n_events"] for d in (s.definitions["locations"] for s in (then, today))] == [[10, 2, 4]] * 2
     for location in range(3):
         assert events_of(then, location) == events_of(today, location)
@@ -192,15 +184,15 @@ def test_events__of_files_up_to_2022_are_the_same(tmp_path):
         ("cuda_runtime", "hipExtModuleLaunchKernel", "HIP[0:7]"),
     ],
 )
-def test_calls_for_devices__of_all_makers_launch_kernels(tmp_path, category, call, stream):
+def test_calls_for_devices__of_all_makers_launch_kernels(tmp_path, category, call, stream, opened):
     trace = Trace().step(3, 0, 100).launch(10, 20, 30, "gemm", what=call)
     cats = {"cuda_runtime": category} | ({"kernel": "mtia_ccp_events"} if category == "mtia_runtime" else {})
     for event in trace.events:
         event["cat"] = cats.get(event["cat"], event["cat"])
-    with convert(tmp_path, trace.write(tmp_path / "x.json")) as found:
-        assert found.store.manifest["not_understood"] == {}
-        assert found.store.definitions["locations"].column("name").to_pylist()[-1] == stream
-        assert found.kernels.launch_enter_time.tolist() == [10_000]
+    found = opened(trace.write(tmp_path / "x.json"))
+    assert found.store.manifest["not_understood"] == {}
+    assert found.store.definitions["locations"].column("name").to_pylist()[-1] == stream
+    assert found.kernels.launch_enter_time.tolist() == [10_000]
 
 
 def test_copies_and_communication__of_all_makers_are_read(tmp_path):
@@ -209,25 +201,25 @@ def test_copies_and_communication__of_all_makers_are_read(tmp_path):
         trace.device(10, 20, category, category, stream=len(trace.events))
     for category in ("GCU_USER_ANNOTATION", "mlu_user_annotation", "musa_sync"):
         trace.device(10, 20, category, category)
-    source = opened(tmp_path, trace)
+    source = source_of(tmp_path, trace)
     assert source.definitions["regions"]["role"] == ["function", "data_transfer", "kernel", "data_transfer", "kernel"]
     assert sum(source.properties["left out"].values()) == 3
 
 
-def test_slices_without_a_duration__are_counted(tmp_path):
+def test_slices_without_a_duration__are_counted(opened, tmp_path):
     trace = small()
     del trace.events[-1]["dur"], trace.events[0]["dur"]
-    found = tracecols.open(tracecols.convert(trace.write(tmp_path / "x.json"), tmp_path / "x.trace")).store
+    found = opened(trace.write(tmp_path / "x.json")).store
     assert "1 slice without a duration: they end when they begin" in found.manifest["source"]["notes"]
 
 
-def test_launches_and_copies__are_joined_by_correlation(tmp_path):
-    with convert(tmp_path, small().write(tmp_path / "x.json")) as trace:
-        assert trace.kernels.launch_enter_time.tolist() == [BASE + 2000]
-        assert (trace.copies.bytes.tolist(), trace.copies.copy_enter_time.tolist()) == ([64], [BASE + 20000])
+def test_launches_and_copies__are_joined_by_correlation(tmp_path, opened):
+    trace = opened(small().write(tmp_path / "x.json"))
+    assert trace.kernels.launch_enter_time.tolist() == [BASE + 2000]
+    assert (trace.copies.bytes.tolist(), trace.copies.copy_enter_time.tolist()) == ([64], [BASE + 20000])
 
 
-def test_copies__say_their_direction_in_the_words_of_all_makers(tmp_path):
+def test_copies__say_their_direction_in_the_words_of_all_makers(tmp_path, opened):
     names = {
         "Memcpy PtoP (Device -> Device)": 3, "zeCommandListAppendMemoryCopy(M2D)": 1, "zeCommandListAppendMemoryCopy(D2H)": 2,
         "zeCommandListAppendMemoryCopy(D2D)": 3, "zeCommandListAppendMemoryCopy(M2M)": 0, "CopyHostToDevice": 1,
@@ -235,11 +227,11 @@ def test_copies__say_their_direction_in_the_words_of_all_makers(tmp_path):
     trace = Trace()
     for k, name in enumerate(names):
         trace.launch(10 * k, 10 * k + 5, 10 * k + 6, name, "cudaMemcpyAsync", "gpu_memcpy")
-    with convert(tmp_path, trace.write(tmp_path / "x.json")) as found:
-        assert found.copies.direction.tolist() == list(names.values())
+    found = opened(trace.write(tmp_path / "x.json"))
+    assert found.copies.direction.tolist() == list(names.values())
 
 
-def test_synchronisations__refer_to_streams_and_events(tmp_path):
+def test_synchronisations__refer_to_streams_and_events(tmp_path, opened):
     trace = Trace().launch(0, 3, 50, "producer").launch(3, 6, 60, "other", stream=24)
 
     def call(begin, end, what, kind, **given):
@@ -257,18 +249,18 @@ def test_synchronisations__refer_to_streams_and_events(tmp_path):
     call(17, 65, "cudaEventSynchronize", "Event Sync", stream=-1, **recorded)
     call(66, 95, "cudaStreamSynchronize", "Stream Sync", stream=20)
     call(96, 99, "cudaDeviceSynchronize", "Context Sync", stream=-1)
-    with convert(tmp_path, trace.host(0, 100, "step").write(tmp_path / "x.json")) as found:
-        syncs = found.frame("device_syncs", raw=True)
-        assert [found.locations.name[i] if i >= 0 else "" for i in syncs.stream] == ["CUDA[0:7]", "CUDA[0:20]", ""]
-        assert (syncs.cause_end_time // 1000).tolist()[:2] == [50, 70]
-        # the consumer waits for the producer, not for the other kernel, which ends later
-        assert found.what_if({"other": 1.1}).runtime == pytest.approx(100e-6)
-        assert found.what_if({"producer": 2}).runtime > 110e-6
+    found = opened(trace.host(0, 100, "step").write(tmp_path / "x.json"))
+    syncs = found.frame("device_syncs", raw=True)
+    assert [found.locations.name[i] if i >= 0 else "" for i in syncs.stream] == ["CUDA[0:7]", "CUDA[0:20]", ""]
+    assert (syncs.cause_end_time // 1000).tolist()[:2] == [50, 70]
+    # the consumer waits for the producer, not for the other kernel, which ends later
+    assert found.what_if({"other": 1.1}).runtime == pytest.approx(100e-6)
+    assert found.what_if({"producer": 2}).runtime > 110e-6
 
 
 def test_events__do_not_depend_on_layout_compression_or_windows(tmp_path, monkeypatch):
     (trace,) = random_run(3, 1, 4)
-    expected = [events_of(opened(tmp_path, trace), i) for i in range(4)]
+    expected = [events_of(source_of(tmp_path, trace), i) for i in range(4)]
     assert all(expected)
     keys = json.loads(trace.text())
     turned = {"traceEvents": [dict(reversed(e.items())) for e in keys["traceEvents"]], **keys}
@@ -280,7 +272,7 @@ def test_events__do_not_depend_on_layout_compression_or_windows(tmp_path, monkey
         monkeypatch.setattr(archive, "ROWS", 16)
         monkeypatch.setattr(intervals, "ROWS", 16)
         for source in (
-            opened(tmp_path, trace, "x.json.gz"), opened(tmp_path, trace, "x.json", indent=2), registry.open_source(tmp_path / "turned.json"),
+            source_of(tmp_path, trace, "x.json.gz"), source_of(tmp_path, trace, "x.json", indent=2), registry.open_source(tmp_path / "turned.json"),
         ):  # fmt: skip
             assert [events_of(source, i) for i in range(4)] == expected
 
@@ -303,8 +295,7 @@ def test_names__of_built_in_methods_are_the_same_on_all_ranks(tmp_path):
 def test_names__may_have_halves_of_surrogates(tmp_path):
     trace = small().host(60, 70, "a\ud800\U0001f600")
     next(e for e in trace.events if e["name"] == "thread_name")["args"]["name"] = "\udfff"
-    source = opened(tmp_path, trace)
-    assert "a\ufffd\U0001f600" in source.definitions["regions"]["name"]
+    assert "a\ufffd\U0001f600" in source_of(tmp_path, trace).definitions["regions"]["name"]
     tracecols.convert(tmp_path / "x.json", tmp_path / "x.trace")
 
 
@@ -350,7 +341,7 @@ def test_slices_of_streams__end_where_the_next_begins_but_no_collective_operatio
     trace = (
         Trace().device(0, 10, "a").device(8, 20, "b").device(30, 60, ALL_REDUCE).device(40, 50, "c").device(45, 70, "d")
     )
-    source = opened(tmp_path, trace.host(0, 1, "x"))
+    source = source_of(tmp_path, trace.host(0, 1, "x"))
     assert names_of(source)[1:] == ["CUDA[0:7]", "CUDA[0:7] (2)"]
     intervals = [[(t // 1000, r) for t, k, r, _ in events_of(source, i) if k in ("ENTER", "EXIT")] for i in (1, 2)]
     nccl_name = ALL_REDUCE.partition("(")[0]
@@ -380,35 +371,35 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_operations__are_joined_by(tmp_path, key):
-    with convert(tmp_path, write_run(tmp_path / "run", two_ranks(KEYS[key]))) as trace:
-        assert waits(trace) == {0: 30, 1: 5}
-        assert trace.collectives.op_name.tolist() == ["allreduce", "allreduce"]
-        assert set(trace.collective_members.sent) == ({256} if KEYS[key] is not None else {1})
-        region = trace.store.definitions["regions"].to_pylist()
-        assert [r["canonical_name"] for r in region if r["paradigm"] == "nccl"] == ["ncclAllReduce"]
+def test_operations__are_joined_by(tmp_path, key, opened):
+    trace = opened(write_run(tmp_path / "run", two_ranks(KEYS[key])))
+    assert waits(trace) == {0: 30, 1: 5}
+    assert trace.collectives.op_name.tolist() == ["allreduce", "allreduce"]
+    assert set(trace.collective_members.sent) == ({256} if KEYS[key] is not None else {1})
+    region = trace.store.definitions["regions"].to_pylist()
+    assert [r["canonical_name"] for r in region if r["paradigm"] == "nccl"] == ["ncclAllReduce"]
 
 
-def test_operations__of_which_sequence_numbers_shift_are_joined_by_them(tmp_path):
+def test_operations__of_which_sequence_numbers_shift_are_joined_by_them(tmp_path, opened):
     traces = two_ranks()
     # rank 1 was started later: its first operation is the second of rank 0
     del traces[1].events[1:3]
     traces[1].launch(80, 82, 90, ALL_REDUCE, stream=20, **nccl(Seq=2))
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        assert trace.collectives.n_members.tolist() == [2]
-        assert trace.collective_members.begin_time.tolist() == [62000, 57000]
+    trace = opened(write_run(tmp_path / "run", traces))
+    assert trace.collectives.n_members.tolist() == [2]
+    assert trace.collective_members.begin_time.tolist() == [62000, 57000]
     notes = trace.store.manifest["source"]["notes"]
     assert any(n.startswith("2 operations that are not joined") for n in notes)
 
 
-def test_operations__launched_before_the_recording_are_dropped_where_order_counts(tmp_path):
+def test_operations__launched_before_the_recording_are_dropped_where_order_counts(tmp_path, opened):
     traces = two_ranks(None)
     traces[0].device(2, 6, ALL_REDUCE, stream=20, correlation=999)
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        assert waits(trace) == {0: 30, 1: 5}
+    trace = opened(write_run(tmp_path / "run", traces))
+    assert waits(trace) == {0: 30, 1: 5}
 
 
-def test_results__do_not_depend_on_the_sign_of_times(tmp_path):
+def test_results__do_not_depend_on_the_sign_of_times(tmp_path, opened):
     found = []
     for base in (0, -60_000, -1_000_000):
         run_of_two = two_ranks(lambda **more: nccl())
@@ -416,18 +407,18 @@ def test_results__do_not_depend_on_the_sign_of_times(tmp_path):
             trace.head["baseTimeNanoseconds"] = base
             trace.launch(1, 4, 9, "gemm").launch(2, 9, 11, "gemm").host(20, 21, "cudaStreamWaitEvent", "cuda_runtime")
             trace.launch(75, 80, 90, "gemm").host(78, 95, "cudaDeviceSynchronize", "cuda_runtime")
-        with convert(tmp_path, write_run(tmp_path / "run", run_of_two)) as trace:
-            found.append((trace.analyze().frame(), trace.kernel_profile(), trace.training_steps()))
+        trace = opened(write_run(tmp_path / "run", run_of_two))
+        found.append((trace.analyze().frame(), trace.kernel_profile(), trace.training_steps()))
     assert (found[0][0].property == "delay_device_nxn_aggregate").any()
     assert all(one.equals(other) for shifted in found[1:] for one, other in zip(found[0], shifted, strict=True))
 
 
-def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path):
+def test_operations__that_the_kernel_does_not_execute_are_plain_kernels(tmp_path, opened):
     traces = two_ranks(lambda **k: nccl("coalesced", **k))
     for trace in traces:
         trace.launch(80, 82, 90, ALL_REDUCE, stream=20, **nccl(Seq=9))
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        assert len(trace.collectives) == 1
+    trace = opened(write_run(tmp_path / "run", traces))
+    assert len(trace.collectives) == 1
     assert any("4 kernels that execute several operations" in n for n in trace.store.manifest["source"]["notes"])
 
 
@@ -460,7 +451,7 @@ def test_operations__of_groups_that_share_a_name_are_not_joined(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["ranks", "ranks in the group", "ranges"])
-def test_messages__are_joined_by_sender_receiver_and_order(tmp_path, how):
+def test_messages__are_joined_by_sender_receiver_and_order(tmp_path, how, opened):
     """The second rank waits 30 us for the first, which waits 20 us for it afterwards."""
     traces = []
     runs = (("send", 50, 60), ("recv", 70, 100)), (("recv", 20, 60), ("send", 90, 100))
@@ -479,13 +470,13 @@ def test_messages__are_joined_by_sender_receiver_and_order(tmp_path, how):
                 given |= {"Process Group Ranks": "[1, 0]", "Rank": rank}
             trace.launch(begin - 5, begin, end, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", **given)
         traces.append(trace)
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as found:
-        assert found.frame("messages", raw=True).length.tolist() == [256, 256]
-        assert sorted(found.analyze().cells["nccl_latesender"].value.tolist()) == [20_000, 30_000]
+    found = opened(write_run(tmp_path / "run", traces))
+    assert found.frame("messages", raw=True).length.tolist() == [256, 256]
+    assert sorted(found.analyze().cells["nccl_latesender"].value.tolist()) == [20_000, 30_000]
     # a rank that is not given: its messages are kernels
-    with convert(tmp_path, traces[0].write(tmp_path / "rank0.json")) as found:
-        assert not len(found.frame("messages"))
-        assert "2 messages" in found.manifest["source"]["notes"]
+    found = opened(traces[0].write(tmp_path / "rank0.json"))
+    assert not len(found.frame("messages"))
+    assert "2 messages" in found.manifest["source"]["notes"]
 
 
 def test_operations__with_a_root(tmp_path):
@@ -508,7 +499,7 @@ def test_operations__with_a_root(tmp_path):
     assert "ncclAllGather" in canonical
 
 
-def test_bytes__come_from_the_range_around_the_launch(tmp_path):
+def test_bytes__come_from_the_range_around_the_launch(tmp_path, opened):
     traces = two_ranks(None)
     for trace in traces:
         for call in [e["ts"] for e in trace.events if e["name"] == "cudaLaunchKernel"]:
@@ -519,12 +510,12 @@ def test_bytes__come_from_the_range_around_the_launch(tmp_path):
                 "user_annotation",
                 **{"Input Dims": [[5, 2]], "Input type": ["c10::Half"]},
             )
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        assert set(trace.collective_members.sent) == {20}
-        assert not any("1 is assumed" in n for n in trace.store.manifest["source"].get("notes", ()))
+    trace = opened(write_run(tmp_path / "run", traces))
+    assert set(trace.collective_members.sent) == {20}
+    assert not any("1 is assumed" in n for n in trace.store.manifest["source"].get("notes", ()))
 
 
-def test_clocks__of_hosts_that_differ_are_put_right(tmp_path):
+def test_clocks__of_hosts_that_differ_are_put_right(tmp_path, opened):
     traces = []
     for rank, shift in ((0, 0), (1, 500)):
         trace = Trace(rank, 2, host_name=f"node{rank}")
@@ -532,8 +523,8 @@ def test_clocks__of_hosts_that_differ_are_put_right(tmp_path):
             t = 1000 * k + shift
             trace.launch(t + 10 + 5 * rank, t + 20 + 5 * rank, t + 60 + rank, ALL_REDUCE, stream=20, **nccl(Seq=k))
         traces.append(trace)
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        assert waits(trace)[0] == pytest.approx(5 * 4, abs=1)
+    trace = opened(write_run(tmp_path / "run", traces))
+    assert waits(trace)[0] == pytest.approx(5 * 4, abs=1)
     source = trace.store.manifest["source"]
     assert source["clock offsets added in ns"] == {"node0": 250500, "node1": -250500}
     assert sum("clock of host" in n for n in source["notes"]) == 2
@@ -554,15 +545,15 @@ def test_names__of_operations():
     assert not fits_kernel(find_operation("broadcast"), operation_of_kernel(ALL_REDUCE))
 
 
-def test_gloo__executes_on_its_threads_what_operators_ask_for(tmp_path):
+def test_gloo__executes_on_its_threads_what_operators_ask_for(tmp_path, opened):
     traces = []
     for rank, asked in ((0, 10), (1, 70)):
         trace = Trace(rank, 2).step(1, 0, 200).host(asked, asked + 5, "c10d::allreduce_")
         traces.append(trace.host(asked + 2, 100, "gloo:all_reduce", "user_annotation", tid=300 + rank))
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        assert trace.locations.type.tolist() == ["cpu_thread", "gpu"] * 2
-        assert waits(trace) == {0: 60}
-        assert trace.kernels.launch_enter_time.tolist() == [10000, 70000]
+    trace = opened(write_run(tmp_path / "run", traces))
+    assert trace.locations.type.tolist() == ["cpu_thread", "gpu"] * 2
+    assert waits(trace) == {0: 60}
+    assert trace.kernels.launch_enter_time.tolist() == [10000, 70000]
 
 
 # -- which files belong together ---------------------------------------------------------------------------------------
@@ -668,16 +659,13 @@ def refused(tmp_path, traces):
     return str(error.value)
 
 
-def test_files__of_which_two_are_of_one_rank_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("changed", "words"), [({"rank": 0}, "rank 0 has 2 files"), ({"world_size": 4}, "the files are of different runs")]
+)
+def test_files__of_one_rank_or_of_runs_of_different_size_are_refused(tmp_path, changed, words):
     traces = two_ranks()
-    traces[1].head["distributedInfo"]["rank"] = 0
-    assert "rank 0 has 2 files" in refused(tmp_path, traces)
-
-
-def test_files__of_runs_of_different_size_are_refused(tmp_path):
-    traces = two_ranks()
-    traces[1].head["distributedInfo"]["world_size"] = 4
-    assert "the files are of different runs" in refused(tmp_path, traces)
+    traces[1].head["distributedInfo"] |= changed
+    assert words in refused(tmp_path, traces)
 
 
 def test_files__without_a_common_operation_are_refused(tmp_path):
@@ -769,39 +757,37 @@ def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(("seed", "n_ranks"), [(1, 2), *slow([(s, 1 + s % 4) for s in range(2, 8)])])
-def test_random_runs__are_converted_whole(tmp_path, seed, n_ranks):
+def test_random_runs__are_converted_whole(tmp_path, seed, n_ranks, opened):
     traces = random_run(seed, n_ranks, 3)
-    with convert(tmp_path, write_run(tmp_path / "run", traces)) as trace:
-        slices = sum(e["ph"] == "X" for one in traces for e in one.events)
-        assert trace.store.manifest["events_by_kind"]["12"] == slices
-        assert len(trace.collectives) == 3
-        assert (trace.kernels.launch_enter >= 0).all()
-        assert run("check", trace.store.path).exit_code == 0
+    trace = opened(write_run(tmp_path / "run", traces))
+    slices = sum(e["ph"] == "X" for one in traces for e in one.events)
+    assert trace.store.manifest["events_by_kind"]["12"] == slices
+    assert len(trace.collectives) == 3
+    assert (trace.kernels.launch_enter >= 0).all()
+    assert run("check", trace.store.path).exit_code == 0
 
 
 # -- recorded traces ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_dlrm__waits_are_those_of_two_other_programs(shared_traces, tmp_path):
+def test_dlrm__waits_are_those_of_two_other_programs(shared_traces, tmp_path, opened):
     import tarfile
 
     folder = shared_traces / "kineto" / "dlrm_8rank_v100"
     with tarfile.open(folder / "dlrm_kineto.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     expected = json.loads((folder / "expected.json").read_text())
-    with convert(tmp_path, tmp_path / "dlrm_kineto") as trace:
-        members = trace.collective_members
-        found = trace.matches("nccl_wait_nxn", raw=True)
-        assert waits(trace) == dict(enumerate(expected["wait_per_rank"]))
-        assert found.severity.sum() == 46843000
-        assert (members.end_time - members.begin_time).sum() == 1000 * expected["kernel_time"]
-        by_operation = (
-            members.groupby("collective").begin_time.transform("max").clip(upper=members.end_time) - members.begin_time
-        )
-        assert by_operation.groupby(members.collective).sum().tolist() == [
-            1000 * w for w in expected["wait_per_instance"]
-        ]
+    trace = opened(tmp_path / "dlrm_kineto")
+    members = trace.collective_members
+    found = trace.matches("nccl_wait_nxn", raw=True)
+    assert waits(trace) == dict(enumerate(expected["wait_per_rank"]))
+    assert found.severity.sum() == 46843000
+    assert (members.end_time - members.begin_time).sum() == 1000 * expected["kernel_time"]
+    by_operation = (
+        members.groupby("collective").begin_time.transform("max").clip(upper=members.end_time) - members.begin_time
+    )
+    assert by_operation.groupby(members.collective).sum().tolist() == [1000 * w for w in expected["wait_per_instance"]]
 
 
 @pytest.mark.slow
@@ -827,9 +813,9 @@ def test_sampled_traces__are_refused(shared_traces):
         registry.open_source(shared_traces / "kineto" / "hta_sampled_2of128")
 
 
-def test_gloo__of_a_recorded_training_names_the_rank_and_the_call_path_that_sleeps(data, tmp_path):
+def test_gloo__of_a_recorded_training_names_the_rank_and_the_call_path_that_sleeps(data, opened):
     """Recorded with `benchmarks/programs/torch_ddp.py FOLDER 3 1 0.02` and torch 2.13.0."""
-    trace = tracecols.open(tracecols.convert(data / "kineto_gloo_3", tmp_path / "x.trace"))
+    trace = opened(data / "kineto_gloo_3")
     assert trace.collectives.n_members.tolist() == [3] * 3
     costs = trace.analyze().frame("delay_device_nxn")
     largest = costs.sort_values("value").iloc[-1]

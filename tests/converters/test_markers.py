@@ -1,7 +1,5 @@
 """Markers of OTF2 archives: those written by the format's own library are read into a table."""
 
-from __future__ import annotations
-
 import pyarrow.parquet as pq
 import pytest
 
@@ -36,11 +34,11 @@ def write(folder, markers, kinds=((3, "MUST", "leak", 3), (7, "me", "", 0))):
     return folder / "traces.otf2"
 
 
-def test_markers__are_those_that_the_library_writes(tmp_path):
+def test_markers__are_those_that_the_library_writes(opened, tmp_path):
     path = write(
         tmp_path / "a", [(100, 50, 3, 1, 1, "grows"), (70_000, 0, 7, 0, 0, "größer"), (70_001, 5, 3, 2, 0, "")]
     )
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "a.trace"))
+    trace = opened(path)
     found = trace.markers
     assert found[
         ["time", "duration", "group", "category", "severity", "scope", "scope_id", "text"]
@@ -62,9 +60,9 @@ def test_markers__are_those_that_the_library_writes(tmp_path):
 
 
 @pytest.mark.slow
-def test_markers__fill_several_chunks(tmp_path):
+def test_markers__fill_several_chunks(opened, tmp_path):
     path = write(tmp_path / "a", [(i, 1, 3, 0, 0, f"{i:0100}") for i in range(MANY)])
-    found = tracecols.open(tracecols.convert(path, tmp_path / "a.trace")).markers
+    found = opened(path).markers
     assert found.time.tolist() == list(range(MANY)) and found.text.tolist() == [f"{i:0100}" for i in range(MANY)]
 
 
@@ -79,6 +77,6 @@ def test_markers__that_are_damaged_are_an_error(tmp_path):
         tracecols.convert(path, tmp_path / "b.trace")
 
 
-def test_markers__of_archives_without_are_none(data, tmp_path):
-    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace"))
+def test_markers__of_archives_without_are_none(data, opened):
+    trace = opened(data / "hybrid_2x3")
     assert len(trace.markers) == 0

@@ -1,7 +1,5 @@
 """Exports of Nsight Systems: conversion of rows, joining of events and reports, and refused files."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 
@@ -42,22 +40,18 @@ def all_of(source):
     return found
 
 
-def opened(export, folder, name="x.sqlite"):
+def source_of(export, folder, name="x.sqlite"):
     return registry.open_source(export.write(folder / name))
 
 
 @pytest.fixture
-def trace_of(tmp_path):
+def trace_of(opened, tmp_path):
     """Convert an export and open the store."""
-
-    def convert(export):
-        return tracecols.open(tracecols.convert(export.write(tmp_path / "x.sqlite"), tmp_path / "x.trace"))
-
-    return convert
+    return lambda export: opened(export.write(tmp_path / "x.sqlite"))
 
 
 def test_rows__become_regions_of_threads_and_streams(tmp_path):
-    source = opened(small(), tmp_path)
+    source = source_of(small(), tmp_path)
     assert source.format == "Nsight Systems 3.25.0"
     assert source.definitions["locations"]["name"] == ["main thread", "CUDA[0:7]"]
     assert events_of(source, 0) == [
@@ -80,7 +74,7 @@ def test_rows__are_kept_or_counted(tmp_path):
     export.row("CUPTI_ACTIVITY_KIND_RUNTIME", start=9, end=3, eventClass=0, globalTid=thread(1), nameId=0)
     export.row("CUPTI_ACTIVITY_KIND_RUNTIME", start=None, end=3, eventClass=0, globalTid=thread(1), nameId=0)
     export.row("ENUM_NSYS_EVENT_TYPE", id=34, label="NvtxMark")
-    found = opened(export, tmp_path).properties
+    found = source_of(export, tmp_path).properties
     assert found["rows"] == {
         "CUPTI_ACTIVITY_KIND_RUNTIME": 3, "CUPTI_ACTIVITY_KIND_KERNEL": 1, "CUPTI_ACTIVITY_KIND_MEMCPY": 1,
         "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": 1, "NVTX_EVENTS": 3,
@@ -159,19 +153,19 @@ def test_versions__columns_that_are_missing_are_null(tmp_path, meta):
     for row in export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]:
         del row["shortName"]
     export.tables["CUPTI_ACTIVITY_KIND_KERNEL_V2"] = export.tables.pop("CUPTI_ACTIVITY_KIND_KERNEL")
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert [e[2] for e in events_of(source, 0)] == ["program", "cudaLaunchKernel", "cudaLaunchKernel", "program"]
     assert [e[2] for e in events_of(source, 1)] == ["void kernel(int)"] * 2
 
 
 def test_versions__without_enumerations_know_the_direction_of_copies(tmp_path):
     export = small().copy(70, 72, 8, 10).copy(75, 76, 8, 99)
-    expected = events_of(opened(export, tmp_path), 1)
+    expected = events_of(source_of(export, tmp_path), 1)
     assert [e[2] for e in expected if e[1] == "ENTER"][1:] == [
         "[CUDA memcpy Device-to-Host]", "[CUDA memcpy Peer-to-Peer]", "[CUDA memcpy 99]",
     ]  # fmt: skip
     del export.tables["ENUM_CUDA_MEMCPY_OPER"]
-    assert events_of(opened(export, tmp_path), 1) == expected
+    assert events_of(source_of(export, tmp_path), 1) == expected
 
 
 def test_texts__that_are_missing_are_told(tmp_path):
@@ -190,7 +184,7 @@ def test_parquet__is_the_same_as_sqlite(tmp_path):
         folder = tmp_path / str(k)
         folder.mkdir()
         export.write_parquet(folder / "report_pqtdir")
-        sqlite, parquet = opened(export, folder), registry.open_source(folder / "report_pqtdir")
+        sqlite, parquet = source_of(export, folder), registry.open_source(folder / "report_pqtdir")
         assert all_of(sqlite) == all_of(parquet)
         assert sqlite.definitions == parquet.definitions
         assert sqlite.properties == parquet.properties
@@ -227,39 +221,39 @@ def test_order__of_rows_does_not_matter_nor_how_many_are_in_memory(tmp_path, mon
         export.range(time, time + 50, f"outer {k % 5}").range(time, time + 20, "inner")
         export.call(time, time + 1, correlation=k).kernel(time + 2, time + 40, correlation=k)
         time += 50
-    expected = all_of(opened(export, tmp_path))
+    expected = all_of(source_of(export, tmp_path))
     for name in ("NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"):
         rng.shuffle(export.tables[name])
     monkeypatch.setattr(intervals, "SORTED_AT_ONCE", 64)
     monkeypatch.setattr(intervals, "ROWS", 32)
     monkeypatch.setattr(tables, "ROWS", 50)
-    assert all_of(opened(export, tmp_path)) == expected
+    assert all_of(source_of(export, tmp_path)) == expected
 
 
 @pytest.mark.parametrize("column", ["start", "end"])
-def test_times__that_an_export_lacks_are_those_of_no_row(tmp_path, column):
+def test_times__that_an_export_lacks_are_those_of_no_row(opened, tmp_path, column):
     path = small().write(tmp_path / "x.sqlite")
     with sqlite3.connect(path) as file:
         file.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL DROP COLUMN {column}")
     file.close()
-    store = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).store
+    store = opened(path).store
     assert store.manifest["source"]["left out"]["CUPTI_ACTIVITY_KIND_KERNEL without valid times"] == 1
 
 
 def test_ranges__without_a_name_are_named_so(tmp_path):
-    source = opened(small().range(0, 90, None), tmp_path)
+    source = source_of(small().range(0, 90, None), tmp_path)
     assert "unnamed" in source.definitions["regions"]["name"] and "" not in source.definitions["regions"]["name"]
 
 
 def test_ranges__of_imported_files_are_ranges(tmp_path):
-    source = opened(small().range(0, 90, "imported", kind=70).range(0, 90, None, kind=76), tmp_path)
+    source = source_of(small().range(0, 90, "imported", kind=70).range(0, 90, None, kind=76), tmp_path)
     assert "imported" in source.definitions["regions"]["name"]
     assert not any("NVTX" in what for what in source.properties.get("left out", {}))
 
 
 def test_ranges__that_are_not_closed_last_to_the_end(tmp_path):
     export = Export().range(-30, None, "all").range(-20, -10, "before").range(5, None, "last")
-    assert events_of(opened(export, tmp_path), 0) == [
+    assert events_of(source_of(export, tmp_path), 0) == [
         (-30, "ENTER", "program"), (-30, "ENTER", "all"), (-20, "ENTER", "before"), (-10, "EXIT", "before"),
         (5, "ENTER", "last"), (5, "EXIT", "last"), (5, "EXIT", "all"), (5, "EXIT", "program"),
     ]  # fmt: skip
@@ -269,7 +263,7 @@ def test_overlaps__are_cut_and_counted(tmp_path):
     export = Export().range(0, 20, "a").range(10, 30, "b").range(40, 50, "c")
     # kernels of a stream may not overlap; the kernel of an operation keeps its times, the others are cut
     export.kernel(0, 10, "k").kernel(8, 20, "ncclDevKernel_AllReduce_Sum_f32_RING_LL").kernel(15, 25, "l")
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert [e[:2] for e in events_of(source, 0) if e[2] == "b"] == [(10, "ENTER"), (20, "EXIT")]
     assert [(t, r) for t, k, r in events_of(source, 1) if k in ("ENTER", "EXIT")] == [
         (0, "k"), (8, "k"), (8, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
@@ -335,7 +329,7 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
             export.call(at + 1, at + 2, correlation=k, pid=pid)
             kernel = "ncclDevKernel_SendRecv" if schema > 10 else f"ncclDevKernel_{name}_RING_LL"
             export.kernel(at + 5, at + 50, kernel, k, **where)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     # processes are ordered by rank in the communicator, not by process identifier
     assert source.definitions["processes"]["rank"] == [0, 1]
     assert [source.definitions["properties"]["value"][i] for i in range(2)] == ["9", "8"]
@@ -348,7 +342,7 @@ def test_operations__with_payloads_know_communicator_bytes_and_root(tmp_path):
         assert found == [[-1, 1, -1, -1, 1, 1], [4096, 64, 8, 16, 8, 16], [4096, 64, 16, 16, 16, 8]]
 
 
-def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
+def test_groups__of_sends_and_receives_to_all_are_all_to_all(opened, tmp_path):
     export = Export().schemas()
     for rank in (0, 1):
         where = {"pid": rank + 1, "device": rank, "context": 1}
@@ -363,10 +357,10 @@ def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
         )
         export.call(42, 43, correlation=2, pid=rank + 1)
         export.kernel(57 - 7 * rank, 60, "ncclDevKernel_SendRecv", 2, **where)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert source.properties["operations of NCCL"] == 1
     assert "kernels of NCCL that belong to no operation" not in source.properties
-    trace = tracecols.open(tracecols.convert(tmp_path / "x.sqlite", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "x.sqlite")
     assert trace.frame("messages", raw=True).length.tolist() == [8]
     assert trace.analyze().cells["nccl_latereceiver"].value.tolist() == [7]
     sides = all_of(source)[1][1]
@@ -374,7 +368,7 @@ def test_groups__of_sends_and_receives_to_all_are_all_to_all(tmp_path):
 
 
 @pytest.mark.parametrize("first", [0, 2])
-def test_messages__without_payloads_are_those_of_ranges_that_name_ranks(tmp_path, first):
+def test_messages__without_payloads_are_those_of_ranges_that_name_ranks(opened, tmp_path, first):
     """Rank 0 sends, late, and receives; ranges of other groups name other ranks."""
     export = Export()
     for rank in (0, 1):
@@ -384,9 +378,9 @@ def test_messages__without_payloads_are_those_of_ranges_that_name_ranks(tmp_path
             export.range(at, at + 8, text, rank + 1).call(at + 5, at + 6, correlation=k, pid=rank + 1)
             late = 7 if rank == k else 0
             export.kernel(at + 10 + late, at + 30, "ncclDevKernel_SendRecv", k, pid=rank + 1, device=rank)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert source.properties.get("kernels of NCCL that belong to no operation", 0) == (4 if first else 0)
-    trace = tracecols.open(tracecols.convert(tmp_path / "x.sqlite", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "x.sqlite")
     assert trace.frame("messages", raw=True).length.tolist() == ([] if first else [1, 1])
     assert first or trace.analyze().cells["nccl_latesender"].value.sum() == 14
 
@@ -396,7 +390,7 @@ def test_operations__that_do_not_overlap_are_not_joined(tmp_path):
     for row in export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]:
         if row["globalPid"] == process(2):
             row["start"], row["end"] = row["start"] + 500, row["end"] + 500
-    found = opened(export, tmp_path).properties
+    found = source_of(export, tmp_path).properties
     assert found["kernels of NCCL that belong to no operation"] == 6
     assert "6 kernels of NCCL cannot be joined with those of other ranks" in found["notes"]
 
@@ -410,7 +404,7 @@ def test_groups__of_operations_in_one_kernel_send_the_bytes_of_all(tmp_path):
         export.range(14, 20, "ncclGroupEnd", rank + 1, domain=1)
         export.call(15, 16, correlation=1, pid=rank + 1)
         export.kernel(20, 30, ALL_REDUCE, 1, pid=rank + 1, device=rank, context=1)
-    sides = all_of(opened(export, tmp_path))[1][1]
+    sides = all_of(source_of(export, tmp_path))[1][1]
     assert (sides["collectives.sent"][1], sides["collectives.received"][1]) == (128, 128)
 
 
@@ -422,7 +416,7 @@ def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, ha
             export.range(begin - 8, begin - 1, "ncclAllReduce", tid=2 + device, domain=1, payload=payload(5, 77, 64, 0))
         export.call(begin - 5, begin - 2, correlation=device, tid=2 + device)
         export.kernel(begin, 100, ALL_REDUCE, device, device=device, context=device)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert "operations of NCCL" not in source.properties
     assert any(
         note.startswith("2 kernels of NCCL are of processes with several") for note in source.properties["notes"]
@@ -431,14 +425,14 @@ def test_operations__on_several_devices_of_a_process_are_not_joined(tmp_path, ha
 
 
 def test_operations__of_a_single_rank_are_told(tmp_path):
-    notes = opened(all_to_all(ranks=1), tmp_path).properties["notes"]
+    notes = source_of(all_to_all(ranks=1), tmp_path).properties["notes"]
     assert any(note.startswith("3 kernels of NCCL have no others to be joined with") for note in notes)
 
 
 def test_operations__launched_before_the_recording_are_left_out_where_others_lack_them(tmp_path):
     export = all_to_all(instances=3)
     export.kernel(-900, -850, "ncclDevKernel_SendRecv", 99, pid=1, device=0, context=1)
-    found = opened(export, tmp_path).properties
+    found = source_of(export, tmp_path).properties
     assert (found["operations of NCCL"], found["kernels of NCCL left out at the begin"]) == (3, 1)
 
 
@@ -471,11 +465,11 @@ def test_mpi__messages_requests_and_operations(trace_of):
     assert roles["MPI_Allreduce"] == ("coll_all2all", "mpi")
 
 
-def test_mpi__ranks_are_kept_beside_processes_without_a_rank(tmp_path, trace_of):
+def test_mpi__ranks_are_kept_beside_processes_without_a_rank(opened, tmp_path, trace_of):
     """A rank may start other programs, with ranges or kernels of their own."""
     expected = trace_of(messages()).messages
     export = messages().range(0, 5, "helper", pid=0)
-    trace = tracecols.open(tracecols.convert(export.write(tmp_path / "y.sqlite"), tmp_path / "y.trace"))
+    trace = opened(export.write(tmp_path / "y.sqlite"))
     assert trace.store.definitions["processes"]["rank"].to_pylist() == [0, 1, 2]
     columns = ["tag", "length", "send_location", "recv_location"]
     assert trace.messages[columns].to_dict("list") == expected[columns].to_dict("list")
@@ -486,7 +480,7 @@ def test_mpi__ranks_are_kept_beside_processes_without_a_rank(tmp_path, trace_of)
     ]
 
 
-def test_mpi__partners_are_ranks_in_the_run_if_only_some_reports_are_given(tmp_path):
+def test_mpi__partners_are_ranks_in_the_run_if_only_some_reports_are_given(opened, tmp_path):
     """Ranks 1 and 2 of 4 send to the next rank, receive from the previous one, and broadcast from rank 2."""
     paths = []
     for rank in (1, 2):
@@ -498,7 +492,7 @@ def test_mpi__partners_are_ranks_in_the_run_if_only_some_reports_are_given(tmp_p
         export.mpi(10, 20, "MPI_Recv", 1, "P2P", commHandle=5, tag=0, remoteRank=rank - 1, size=99 + rank)
         export.mpi(30, 40, "MPI_Bcast", 1, "COLLECTIVES", commHandle=5, rootRank=2, size=8, recvSize=8)
         paths.append(export.write(tmp_path / f"{rank}.sqlite"))
-    trace = tracecols.open(tracecols.convert(paths, tmp_path / "x.trace"))
+    trace = opened(paths)
     found = trace.messages
     assert list(zip(found.length, found.send_location, found.recv_location, strict=True)) == [(101, 0, 1)]
     members = trace.collective_members
@@ -514,7 +508,7 @@ def test_mpi__handles_of_messages_are_reused_by_other_requests(tmp_path):
     export.mpi(2, 3, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
     export.mpi(4, 5, "MPI_Iallreduce", 1, "COLLECTIVES", commHandle=5, size=8, recvSize=8, requestHandle=7)
     export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
-    events = events_of(opened(export, tmp_path), 0)
+    events = events_of(source_of(export, tmp_path), 0)
     assert [time for time, kind, _ in events if kind == "MPI_ISEND_COMPLETE"] == [3]
 
 
@@ -529,7 +523,7 @@ def test_mpi__non_blocking_operations_wait_where_they_are_completed(tmp_path, tr
     assert trace.analyze().cells["mpi_nonblocking_collective_wait"].value.tolist() == [30]
     del export.tables["MPI_START_WAIT_EVENTS"], given["requestHandle"]
     export.mpi(70, 71, "MPI_Ibarrier", 1, "COLLECTIVES", commHandle=5)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert source.properties["messages and operations of MPI with unknown partners"] == 1
 
 
@@ -541,7 +535,7 @@ def test_mpi__messages_that_rows_do_not_describe_are_counted(tmp_path):
     export.mpi(2, 3, "MPI_Send_init", 1, "P2P", **peer, requestHandle=7)
     export.mpi(4, 5, "MPI_Start", 1, "START_WAIT", requestHandle=7)
     export.mpi(6, 9, "MPI_Wait", 1, "START_WAIT", requestHandle=7)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert source.properties["messages and operations of MPI with unknown partners"] == 2
     assert [note.split(" (")[0] for note in source.properties["notes"]] == [
         "partners or communicators of 2 calls of MPI are not recorded"
@@ -559,14 +553,14 @@ def test_mpi__several_communicators_that_cannot_be_related_are_not_the_world(tmp
             export.mpi(time, time + 5, "MPI_Barrier", pid, "COLLECTIVES", commHandle=handle)
             if has_rows:
                 export.row("MPI_COMMUNICATORS", rank=pid - 1, timestamp=0, commHandle=handle, localRank=pid - 1, size=2)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     assert source.properties.get("messages and operations of MPI with unknown partners", 0) == (0 if known else 4)
 
 
 def test_mpi__calls_may_be_divided(tmp_path, monkeypatch):
-    expected = all_of(opened(messages(), tmp_path))
+    expected = all_of(source_of(messages(), tmp_path))
     monkeypatch.setattr(tables, "ROWS", 1)
-    assert all_of(opened(messages(), tmp_path)) == expected
+    assert all_of(source_of(messages(), tmp_path)) == expected
 
 
 def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
@@ -574,7 +568,7 @@ def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
     for pid, rank in ((1, 1), (2, 0)):
         export.range(0, 0, "MPI", pid, kind=75, domain=3).range(0, 0, f"MPI Rank {rank}", pid, kind=39)
         export.range(5, 9, "MPI_Barrier", pid, domain=3, registered=True)
-    source = opened(export, tmp_path)
+    source = source_of(export, tmp_path)
     pids = [
         v for v, n in zip(*(source.definitions["properties"][c] for c in ("value", "name")), strict=True) if n == "pid"
     ]
@@ -583,7 +577,7 @@ def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
     assert ("MPI_Barrier", "barrier", "mpi") in zip(regions["name"], regions["role"], regions["paradigm"], strict=True)
     noted = [
         any(note.startswith("calls of MPI are recorded as ranges") for note in one.properties["notes"])
-        for one in (source, opened(messages(), tmp_path))
+        for one in (source, source_of(messages(), tmp_path))
     ]
     assert noted == [True, False]
 
@@ -591,9 +585,9 @@ def test_mpi__ranges_of_older_versions_are_calls(tmp_path):
 # -- several reports ---------------------------------------------------------------------------------------------------
 
 
-def test_reports__of_one_run_have_a_common_time(tmp_path):
+def test_reports__of_one_run_have_a_common_time(opened, tmp_path):
     both = all_to_all()
-    single = tracecols.open(tracecols.convert(both.write(tmp_path / "both.sqlite"), tmp_path / "both.trace"))
+    single = opened(both.write(tmp_path / "both.sqlite"))
     paths = []
     for rank in (0, 1):
         # each report counts time from its own begin
@@ -656,7 +650,7 @@ def test_times__that_were_changed_by_the_export_are_refused(tmp_path):
     for fact in ({"EXPORT_PARAM_TIME_NORMALIZE": "true"}, {"EXPORT_PARAM_TIME_SHIFT": "500"}):
         export = Export(**fact).call(1, 2)
         with pytest.raises(SourceError, match="export the report again without --ts-"):
-            opened(export, tmp_path)
+            source_of(export, tmp_path)
 
 
 def test_damage__is_an_error(tmp_path):
@@ -666,11 +660,11 @@ def test_damage__is_an_error(tmp_path):
     with pytest.raises(SourceError, match=r"cannot read .*x\.sqlite"):
         registry.open_source(path)
     with pytest.raises(SourceError, match="there is no table of events"):
-        opened(Export(), tmp_path)
+        source_of(Export(), tmp_path)
     export = small()
     export.tables["CUPTI_ACTIVITY_KIND_KERNEL"][0]["start"] = "soon"
     with pytest.raises(SourceError, match="column start"):
-        opened(export, tmp_path)
+        source_of(export, tmp_path)
     folder = small().write_parquet(tmp_path / "p")
     (folder / "NVTX_EVENTS.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(SourceError, match=r"NVTX_EVENTS\.parquet"):
@@ -688,10 +682,10 @@ def test_damage__of_texts_in_the_database_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("utc", [(1 << 63) - 1, 1 << 61, -5])
-def test_times__of_day_that_are_impossible_are_unknown(tmp_path, utc):
+def test_times__of_day_that_are_impossible_are_unknown(opened, tmp_path, utc):
     export = small()
     export.tables["TARGET_INFO_SESSION_START_TIME"][0]["utcEpochNs"] = utc
-    trace = tracecols.open(tracecols.convert(export.write(tmp_path / "x.sqlite"), tmp_path / "x.trace"))
+    trace = opened(export.write(tmp_path / "x.sqlite"))
     assert trace.manifest["clock"]["realtime"] == -1
 
 
@@ -720,8 +714,8 @@ def test_recorded__totals_are_those_of_the_tables(shared_traces, tmp_path, name,
 
 
 @pytest.mark.slow
-def test_recorded__waits_of_all_to_all(shared_traces, tmp_path):
-    trace = tracecols.open(tracecols.convert(shared_traces / "nsight/mfu_2gpu_before.sqlite", tmp_path / "x.trace"))
+def test_recorded__waits_of_all_to_all(shared_traces, opened):
+    trace = opened(shared_traces / "nsight/mfu_2gpu_before.sqlite")
     cells = trace.analyze(properties=["nccl_wait_nxn"]).cells["nccl_wait_nxn"]
     by_location = [int(cells.value[cells.location == i].sum()) for i in np.unique(cells.location).tolist()]
     assert [round(ns / 1e6, 3) for ns in by_location] == [10.898, 2.477]

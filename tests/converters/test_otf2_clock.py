@@ -1,7 +1,5 @@
 """Clocks of locations in generated archives: local times are converted back to the common time, to the tick."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,18 +1,14 @@
 """Archives that tracecols writes: round trips are equal, trace slices are traces by themselves, and no partial output
 remains."""
 
-from __future__ import annotations
-
 import random
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import DATA, SHARED
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.epilog_writer import merged
 from support.kernel_layouts import layouts
 from support.otf2_workload import everything
@@ -215,13 +211,13 @@ def test_archives__are_read_by_other_tools(source, tmp_path):
             "with otf2.reader.open(sys.argv[1]) as t:\n"
             "    print(sum(1 for _ in t.events), len(t.definitions.locations), len(t.definitions.comms))"
         )
-        done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+        done = python("-c", code, path)
         expected = [
             Store(tracecols.convert(path, tmp_path / f"{name}.trace")).manifest["n_events"],
             len(store.definition("locations")),
             len(store.definition("communicators")),
         ]
-        assert list(map(int, done.stdout.split())) == expected, done.stderr
+        assert list(map(int, done.stdout.split())) == expected
 
 
 def check_epilog(source, folder):
@@ -723,13 +719,13 @@ def work(tmp_path_factory, data):
 
 
 @pytest.mark.slow
-def test_command__writes_a_piece(work, tmp_path):
+def test_command__writes_a_piece(work, opened, tmp_path):
     output = executed(
         "export", work / "h.trace", tmp_path / "p.otf2", "--from", 0.3, "--to", 0.35, "--locations", "0,3-5"
     )
     assert "p.otf2" in output
     assert sorted(p.name for p in tmp_path.iterdir()) == ["p", "p.def", "p.otf2"]
-    piece = tracecols.open(tracecols.convert(tmp_path / "p.otf2", tmp_path / "p.trace"))
+    piece = opened(tmp_path / "p.otf2")
     assert sorted(set(piece.events.location)) == [0, 3, 4, 5]
     whole = tracecols.open(work / "h.trace").read_events([0, 3, 4, 5])
     both = []

@@ -143,7 +143,7 @@ def test_recorded_events__are_those_of_a_slow_reader(shared_traces, tmp_path, na
     check_against_oracle(path)
 
 
-def test_nonblocking_messages__are_posted_and_completed(tmp_path):
+def test_nonblocking_messages__are_posted_and_completed(opened, tmp_path):
     text = header(100, [1, 1], [[0, 1]]) + (
         "2:1:1:1:1:10:50000001:3\n2:1:1:1:1:12:50000001:0\n"
         "3:1:1:1:1:10:12:2:1:2:1:7:30:64:5\n"
@@ -153,7 +153,7 @@ def test_nonblocking_messages__are_posted_and_completed(tmp_path):
     sender, receiver = (events_of(source, i) for i in range(2))
     assert [(t, k) for t, k, *_ in sender if "MPI" in k] == [(10, "MPI_ISEND")]
     assert [(t, k) for t, k, *_ in receiver if "MPI" in k] == [(7, "MPI_IRECV_REQUEST"), (30, "MPI_IRECV")]
-    model = tracecols.open(tracecols.convert(tmp_path / "x.prv", tmp_path / "x.trace")).model
+    model = opened(tmp_path / "x.prv").model
     assert len(model.messages) == 1
 
 
@@ -242,7 +242,7 @@ def test_computation__is_the_time_in_state_running(shared_traces, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 4])
-def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
+def test_openmp_factors__are_those_of_the_states(shared_traces, opened, n):
     """Computed from states and forks: PyPOP's OpenMP region, serial (Amdahl's) and parallel efficiency."""
     path = shared_traces / f"paraver/omp/omp{n}.prv.gz"
     running: dict[str, list[tuple[int, int]]] = {}
@@ -268,7 +268,7 @@ def test_openmp_factors__are_those_of_the_states(shared_traces, tmp_path, n):
         "amdahl_efficiency": 1 - (n - 1) / n * serial / duration,
         "parallel_efficiency": sum(useful(t, 0, duration) for t in running) / n / duration,
     }
-    table = tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).efficiencies()
+    table = opened(path).efficiencies()
     found = table[table.model == "hybrid additive"].set_index("metric").value
     for metric, value in expected.items():
         assert f"{found[metric]:.6f}" == f"{value:.6f}", metric
@@ -320,7 +320,7 @@ def test_bad_input__is_refused_with_what_is_wrong(tmp_path, text, words):
     assert not (tmp_path / "x.trace").exists()
 
 
-def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path):
+def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(opened, tmp_path):
     """Thread 1 waits for thread 2 in a barrier, thread 2 for a critical section and at the end of the region."""
     labels = {
         60002: {1: "PARALLEL REGION Fork/Join", 2: "PARALLEL REGION"}, 60004: {26: "BARRIER", 30: "CRITICAL"},
@@ -341,7 +341,7 @@ def test_openmp__events_of_newer_versions_have_teams_barriers_and_locks(tmp_path
             records.append(f"2:{thread}:1:1:{thread}:{time}:{events}\n")
     records.append("2:1:1:1:1:63:60002:0\n")
     path = write(tmp_path / "x.prv", header(100, [2]) + "".join(records), pcf)
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    trace = opened(path)
     cells = trace.analyze().cells
     for name, expected in (
         ("omp_ebarrier_wait", [10]), ("omp_ibarrier_wait", [15]), ("omp_lock_contention_critical", [4]),
@@ -362,17 +362,17 @@ def test_locks__named_by_addresses_can_be_exported(tmp_path):
     assert locks[0] == locks[1]
 
 
-def test_counters__that_are_sums_of_others_are_left_out(tmp_path):
+def test_counters__that_are_sums_of_others_are_left_out(opened, tmp_path):
     """The option -absolute-counters of the merger writes these beside the others."""
     pcf = "EVENT_TYPE\n7 42000050 PAPI_TOT_INS [Instr completed]\n7 43000050 Absolute PAPI_TOT_INS [Instr completed]\n"
     records = "".join(f"2:1:1:1:1:{t}:42000050:{n}:43000050:{total}\n" for t, n, total in ((10, 5, 5), (20, 7, 12)))
     path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    trace = opened(path)
     assert trace.store.definitions["metric_members"].column("name").to_pylist() == ["PAPI_TOT_INS"]
     assert trace.manifest["not_understood"] == {}
 
 
-def test_bursts__are_computation_and_the_time_between_them_is_mpi(tmp_path):
+def test_bursts__are_computation_and_the_time_between_them_is_mpi(opened, tmp_path):
     lines = []
     for task in (1, 2):
         who = f"{task}:1:{task}:1"
@@ -381,14 +381,14 @@ def test_bursts__are_computation_and_the_time_between_them_is_mpi(tmp_path):
             lines += [(begin, f"1:{who}:{begin}:{end}:1"), (begin, f"2:{who}:{begin}:42000050:3")]
             lines.append((end, f"2:{who}:{end}:42000050:9"))
     text = header(110, [1, 1], [[0, 1]]) + "".join(line + "\n" for _, line in sorted(lines, key=lambda one: one[0]))
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "t"))
+    trace = opened(write(tmp_path / "x.prv", text))
     cells = trace.analyze().cells
     assert (sum(cells["comp"].value), sum(cells["mpi"].value)) == (2 * 68, 2 * 42)
     assert trace.manifest["not_understood"] == {}
     assert any(note.startswith("in burst mode") for note in trace.manifest["source"]["notes"])
 
 
-def test_pthreads__calls_are_named_by_their_types(tmp_path):
+def test_pthreads__calls_are_named_by_their_types(opened, tmp_path):
     """Their values are 1 and 0, or "Begin" and "End" in `.pcf`."""
     pcf = "EVENT_TYPE\n0 61000003 pthread_join\nVALUES\n0 End\n1 Begin\n\nEVENT_TYPE\n0 61000008 pthread_mutex_lock\n"
     records = "".join(
@@ -396,12 +396,12 @@ def test_pthreads__calls_are_named_by_their_types(tmp_path):
         for time, number, value in ((10, 61000003, 1), (80, 61000003, 0), (85, 61000008, 1), (88, 61000008, 0))
     )
     path = write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
-    cells = tracecols.open(tracecols.convert(path, tmp_path / "t")).analyze().cells
+    cells = opened(path).analyze().cells
     for name, expected in (("comp", 27), ("pthread_management", 70), ("pthread_lock_api", 3)):
         assert sum(cells[name].value.tolist()) == expected
 
 
-def test_operations__without_a_root_have_none(tmp_path):
+def test_operations__without_a_root_have_none(opened, tmp_path):
     """Extrae marks all tasks as roots of MPI_Reduce_scatter."""
     pcf = "EVENT_TYPE\n0 50000002 MPI Collective Comm\nVALUES\n7 MPI_Bcast\n80 MPI_Reduce_scatter\n0 End\n"
     records = "".join(
@@ -409,11 +409,11 @@ def test_operations__without_a_root_have_none(tmp_path):
         for at, value in ((10, 80), (20, 7)) for t, root in ((1, value // 80), (2, 1))
     )  # fmt: skip
     path = write(tmp_path / "x.prv", header(100, [1, 1], [[0, 1]]) + records, pcf)
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    trace = opened(path)
     assert trace.frame("collectives", raw=True).root.tolist() == [-1, 1]
 
 
-def test_calls__that_extrae_mislabels_have_their_names(tmp_path):
+def test_calls__that_extrae_mislabels_have_their_names(opened, tmp_path):
     pcf = (
         "EVENT_TYPE\n0 50000004 MPI One-sided\nVALUES\n69 MPI_Win_complete\n70 MPI_Win_start\n71 MPI_Win_post\n0 End\n"
     )
@@ -421,15 +421,13 @@ def test_calls__that_extrae_mislabels_have_their_names(tmp_path):
         f"2:1:1:1:1:{10 * k}:50000004:{value}\n2:1:1:1:1:{10 * k + 5}:50000004:0\n"
         for k, value in enumerate((69, 70, 71))
     )
-    trace = tracecols.open(
-        tracecols.convert(write(tmp_path / "x.prv", header(100, [1]) + records, pcf), tmp_path / "t")
-    )
+    trace = opened(write(tmp_path / "x.prv", header(100, [1]) + records, pcf))
     found = trace.region_instances
     calls = found[found.region_name.str.startswith("MPI_Win_")]
     assert calls.region_name.tolist() == ["MPI_Win_start", "MPI_Win_complete", "MPI_Win_post"]
 
 
-def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
+def test_calls__of_task_groups_and_shmem_are_no_computation(opened, tmp_path):
     """At the end of a task group its tasks are waited for; other calls of the OpenMP runtime have names."""
     pcf = (
         "EVENT_TYPE\n0 60000002 Worksharing (OMP)\nVALUES\n0 End\n4 DO \n\nEVENT_TYPE\n0 60000011 work dispatcher\n"
@@ -445,7 +443,7 @@ def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
         f"2:1:1:1:1:{begin}:{number}:{value}\n2:1:1:1:1:{end}:{number}:0\n" for begin, number, value, end in calls
     )
     path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    trace = opened(path)
     cells = trace.analyze().cells
     found = {name: sum(cells[name].value.tolist()) for name in ("comp", "omp_taskwait", "shmem_barrier")}
     assert found == {"comp": 100 - 20 - 7, "omp_taskwait": 20, "shmem_barrier": 7}
@@ -453,7 +451,7 @@ def test_calls__of_task_groups_and_shmem_are_no_computation(tmp_path):
     assert trace.manifest["not_understood"] == {}
 
 
-def test_calls__of_memory_and_the_system_and_constructs_of_ompt_are_regions(tmp_path):
+def test_calls__of_memory_and_the_system_and_constructs_of_ompt_are_regions(opened, tmp_path):
     """While tracing is off, nothing is recorded: values of this type are those of a switch."""
     pcf = "EVENT_TYPE\n0 40000040 Dynamic memory\nVALUES\n0 End\n1 malloc()\n\nEVENT_TYPE\n0 40000027 Process-related\n"
     pcf += "VALUES\n0 End\n3 waitpid()\n"
@@ -464,7 +462,7 @@ def test_calls__of_memory_and_the_system_and_constructs_of_ompt_are_regions(tmp_
     ]  # fmt: skip
     records = "".join(f"2:1:1:1:1:{time}:{values}\n" for time, values in events)
     path = write(tmp_path / "x.prv", header(100, [1]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    trace = opened(path)
     found = trace.region_instances
     times = found.assign(time=found.exit_time - found.enter_time).groupby("region_name").time.sum().to_dict()
     assert times == {
@@ -474,7 +472,7 @@ def test_calls__of_memory_and_the_system_and_constructs_of_ompt_are_regions(tmp_
     assert trace.manifest["not_understood"] == {}
 
 
-def test_opencl__kernels_have_their_names(tmp_path):
+def test_opencl__kernels_have_their_names(opened, tmp_path):
     pcf = "EVENT_TYPE\n0 64000000 Host OpenCL call\n0 64100000 Accelerator OpenCL call\nVALUES\n0 Outside OpenCL\n"
     pcf += "15 clEnqueueNDRangeKernel\n18 clEnqueueReadBuffer\n\nEVENT_TYPE\n0 64200000 OpenCL kernel name\nVALUES\n2 saxpy\n"
     records = (
@@ -484,7 +482,7 @@ def test_opencl__kernels_have_their_names(tmp_path):
     )
     path = write(tmp_path / "x.prv", header(100, [2]) + "1:1:1:1:1:0:100:1\n" + records, pcf)
     (tmp_path / "x.row").write_text("LEVEL THREAD SIZE 2\nTHREAD 1.1.1\nOpenCL-D1.CQ1\n")
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "t"))
+    trace = opened(path)
     found = trace.region_instances
     of = dict(zip(found.region_name, zip(found.enter_time, found.exit_time, strict=True), strict=True))
     assert (of["clEnqueueNDRangeKernel"], of["saxpy"], of["clEnqueueReadBuffer"]) == ((5, 7), (8, 20), (21, 30))
@@ -492,7 +490,7 @@ def test_opencl__kernels_have_their_names(tmp_path):
     assert trace.manifest["not_understood"] == {}
 
 
-def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
+def test_pieces__of_other_traces_end_what_they_do_not_begin(opened, tmp_path):
     """Paraver ends what is open at the end of a piece, and a critical section although it is over."""
     begin, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:0"
     calls = [(0, 1, end), (2, 1, begin), (4, 2, begin), (5, 1, end), (5, 2, end), (90, 1, begin)]
@@ -501,13 +499,13 @@ def test_pieces__of_other_traces_end_what_they_do_not_begin(tmp_path):
     records = [f"1:{task}:1:{task}:1:0:100:1\n" for task in (1, 2)]
     records += [f"2:{task}:1:{task}:1:{time}:{events}\n" for time, task, events in calls]
     cut = header(100, [1, 1], [[0, 1]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3100\n'
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + "".join(records)), tmp_path / "t"))
+    trace = opened(write(tmp_path / "x.prv", cut + "".join(records)))
     assert "and 2 ends of regions that have begun before it" in " ".join(trace.manifest["source"]["notes"])
     assert trace.collectives.n_members.tolist() == [2, 1]
     assert trace.analyze().cells["mpi_wait_nxn"].value.tolist() == [2]
 
 
-def test_pieces__that_begin_within_an_operation_join_those_that_follow(tmp_path):
+def test_pieces__that_begin_within_an_operation_join_those_that_follow(opened, tmp_path):
     """Task 2 begins an operation in the piece that task 1 has begun before it, and task 3 has left before it."""
     allreduce, bcast, end = "50000002:10:50100001:8:50100002:8:50100004:1", "50000002:7:50100004:1", "50000002:0"
     calls = [(3, 1, end), (1, 2, allreduce), (3, 2, end)]
@@ -516,22 +514,22 @@ def test_pieces__that_begin_within_an_operation_join_those_that_follow(tmp_path)
     calls += [(20 + 10 * task, task, allreduce) for task in (1, 2, 3)] + [(60, task, end) for task in (1, 2, 3)]
     records = [f"2:{task}:1:{task}:1:{time}:{events}\n" for time, task, events in sorted(calls, key=lambda c: c[0])]
     cut = header(200, [1, 1, 1], [[0, 1, 2]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3200\n'
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + "".join(records)), tmp_path / "t"))
+    trace = opened(write(tmp_path / "x.prv", cut + "".join(records)))
     assert trace.collectives.op_name.tolist() == ["bcast", "allreduce", "bcast"]
     assert trace.collectives.n_members.tolist() == [3, 3, 3]
     assert sum(trace.analyze().cells["mpi_wait_nxn"].value) == 20 + 10
 
 
-def test_pieces__of_some_tasks_know_the_roots(tmp_path):
+def test_pieces__of_some_tasks_know_the_roots(opened, tmp_path):
     """Paraver may leave out the records of tasks, here of the first."""
     events = {2: "50000002:7:50100003:1:50100001:8:50100004:1", 3: "50000002:7:50100002:8:50100004:1"}
     records = "".join(f"2:{t}:1:{t}:1:5:{begin}\n2:{t}:1:{t}:1:9:50000002:0\n" for t, begin in events.items())
     cut = header(20, [1, 1, 1], [[0, 1, 2]]) + '#24/11/2026 at 10:12:CUTTER:paramedir:"y.prv":3000:3000:3020\n'
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", cut + records), tmp_path / "t"))
+    trace = opened(write(tmp_path / "x.prv", cut + records))
     assert set(trace.frame("collective_members", raw=True).is_root.tolist()) == {True, False}
 
 
-def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
+def test_records__of_early_tracers_are_counted_and_left_out(opened, tmp_path):
     """Records of type 4 repeat information of events; -1 is the member of a communicator that a task did not get."""
     text = random_program(8, 2, 1, 50)
     expected = list(oracle.read_all(write(tmp_path / "y.prv", text)))
@@ -543,7 +541,7 @@ def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
     path = write(tmp_path / "x.prv", early)
     source = registry.open_source(path)
     assert [events_of(source, i) for i in range(2)] == expected
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
+    trace = opened(path)
     left_out = trace.manifest["source"]["left out"]
     assert left_out["records of global operations (type 4)"] == early.count("\n4:")
     assert left_out["members of communicators that are no tasks"] == 1
@@ -552,8 +550,7 @@ def test_records__of_early_tracers_are_counted_and_left_out(tmp_path):
 
 @pytest.mark.slow
 def test_truncated_files__are_refused_or_salvaged(tmp_path):
-    text = random_program(8, 2, 1, 2000)
-    packed = gzip.compress(text.encode())
+    packed = gzip.compress(random_program(8, 2, 1, 2000).encode())
     path = write(tmp_path / "x.prv.gz", "")
     path.write_bytes(packed[: len(packed) * 3 // 4])
     with pytest.raises(SourceError, match=r"x\.prv\.gz: line \d+: unpacking stops"):
@@ -564,10 +561,10 @@ def test_truncated_files__are_refused_or_salvaged(tmp_path):
     assert trace.store.n_rows("events") > 1000
 
 
-def test_truncated_files__lose_nothing_that_can_be_unpacked(tmp_path):
+def test_truncated_files__lose_nothing_that_can_be_unpacked(opened, tmp_path):
     path = write(tmp_path / "x.prv.gz", random_program(8, 2, 1, 50))
     path.write_bytes(path.read_bytes()[:-100])
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace", salvage=True))
+    trace = opened(path, salvage=True)
     assert trace.store.n_rows("events") > 100
 
 
@@ -594,9 +591,9 @@ def test_traces_of_states_only__are_noted(tmp_path):
         assert any(note.startswith("no events say") for note in source.properties["notes"]) == expected
 
 
-def test_types_without_meaning__are_counted(tmp_path):
+def test_types_without_meaning__are_counted(opened, tmp_path):
     text = HEAD + "2:1:1:1:1:5:77000001:1:77000001:2:30000001:9\n1:1:1:1:1:5:10:1\n"
-    store = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace")).store
+    store = opened(write(tmp_path / "x.prv", text)).store
     assert store.manifest["not_understood"] == {"type 30000001": 1, "type 77000001 (Iteration)": 2}
 
 
@@ -670,7 +667,7 @@ def test_cuda__of_extrae_3_has_calls_on_hosts_and_kernels_on_streams(tmp_path):
     assert "regions left with the one around them" not in source.properties
 
 
-def test_traces_of_nsys2prv__have_ranges_and_kernels_of_nccl(tmp_path):
+def test_traces_of_nsys2prv__have_ranges_and_kernels_of_nccl(opened, tmp_path):
     """Its headers have a colon after the number of tasks, and it has other meanings for types of Extrae."""
     pcf = (
         "EVENT_TYPE\n0 63000000 CUDA library call\nVALUES\n1 cudaLaunchKernel\n\nEVENT_TYPE\n0 63000006 CUDA kernel\n"
@@ -684,7 +681,7 @@ def test_traces_of_nsys2prv__have_ranges_and_kernels_of_nccl(tmp_path):
         "3:0:1:1:1:12:12:0:1:1:2:20:20:0:55001\n"
     )
     row = "LEVEL THREAD SIZE 2\nTHREAD 1.1.1\nCUDA-D0.S7\n"
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, pcf, row), tmp_path / "t"))
+    trace = opened(write(tmp_path / "x.prv", text, pcf, row))
     found = trace.region_instances
     assert {name: (begin, end) for name, begin, end in zip(found.region_name, found.enter_time, found.exit_time, strict=True)} == {
         "program": (5, 95), "step": (5, 95), "forward": (10, 30), "cudaLaunchKernel": (12, 14), "gemm": (20, 50),
@@ -705,7 +702,7 @@ def test_messages__that_arrive_before_they_are_received_are_received_in_the_call
 @pytest.mark.parametrize(
     ("host", "device", "value", "name"), [(63000001, 63000001, 3, "CUDA"), (64000000, 64100000, 18, "OpenCL")]
 )
-def test_copies__on_streams_are_no_kernels(tmp_path, host, device, value, name):
+def test_copies__on_streams_are_no_kernels(opened, tmp_path, host, device, value, name):
     pcf = (
         OF_CUDA
         + "\nEVENT_TYPE\n0 64000000 Host OpenCL call\n0 64100000 Accelerator OpenCL call\nVALUES\n18 clEnqueueReadBuffer\n"
@@ -714,12 +711,12 @@ def test_copies__on_streams_are_no_kernels(tmp_path, host, device, value, name):
     for thread, begin, end, number in ((1, 10, 50, host), (2, 20, 45, device)):
         text += f"2:1:1:1:{thread}:{begin}:{number}:{value}\n2:1:1:1:{thread}:{end}:{number}:0\n"
     row = f"LEVEL THREAD SIZE 2\nTHREAD 1.1.1\n{name}-D1.S1-box\n"
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, pcf, row), tmp_path / "x.trace"))
+    trace = opened(write(tmp_path / "x.prv", text, pcf, row))
     copies = trace.frame("copies", raw=True)
     assert (copies.begin_time.tolist(), copies.copy_enter_time.tolist(), len(trace.kernels)) == ([20], [10], 0)
 
 
-def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):
+def test_cuda__launches_are_messages_from_calls_to_kernels(opened, tmp_path):
     """The kernels of two streams begin in another order than they are launched."""
     text = header(200, [3]) + "1:1:1:1:1:0:200:1\n"
     for begin, stream, runs in ((10, 2, 50), (20, 3, 30), (25, 2, 80)):
@@ -728,7 +725,7 @@ def test_cuda__launches_are_messages_from_calls_to_kernels(tmp_path):
         text += f"2:1:1:1:{stream}:{runs}:63000019:12\n2:1:1:1:{stream}:{runs + 15}:63000019:0\n"
     text += "3:1:1:1:1:40:40:1:1:1:2:95:95:64:7\n"  # a copy, which ends at 95
     row = "LEVEL THREAD SIZE 3\nTHREAD 1.1.1\nCUDA-D1.S1-box\nCUDA-D1.S2-box\n"
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, OF_CUDA, row), tmp_path / "x.trace"))
+    trace = opened(write(tmp_path / "x.prv", text, OF_CUDA, row))
     kernels = trace.frame("kernels", raw=True)
     launched = dict(zip(kernels.enter_time.tolist(), kernels.launch_enter_time.tolist(), strict=True))
     assert launched == {50: 10, 30: 20, 80: 25}
@@ -744,13 +741,13 @@ def test_streams__have_names_of_all_versions(tmp_path, name):
     assert events_of(source, 1) == []
 
 
-def test_streams__of_different_devices_are_told_apart_by_their_names(tmp_path):
+def test_streams__of_different_devices_are_told_apart_by_their_names(opened, tmp_path):
     """Two kernels at the same time, each on its own device, and one on another stream of the first."""
     streams = ("CUDA-D1.S1-box", "CUDA-D2.S1-box", "CUDA-D1.S2-box", "GPU_a2f80454.1", "GPU_a2f80454.2")
     text = header(100, [6]) + "1:1:1:1:1:0:100:1\n"
     text += "".join(f"2:1:1:1:{k}:10:63000019:12\n2:1:1:1:{k}:50:63000019:0\n" for k in range(2, 7))
     row = "LEVEL THREAD SIZE 6\nTHREAD 1.1.1\n" + "\n".join(streams) + "\n"
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text, OF_CUDA, row), tmp_path / "x.trace"))
+    trace = opened(write(tmp_path / "x.prv", text, OF_CUDA, row))
     assert trace.model.locations.device_names == ("CUDA-D1", "CUDA-D2", "GPU_a2f80454")
     assert trace.model.locations.device.tolist() == [-1, 0, 1, 0, 2, 2]
 
@@ -778,13 +775,13 @@ def test_a_trace_without_records__is_empty(tmp_path):
 @pytest.mark.parametrize(
     ("defined", "used", "known"), [(1, 99, False), (1, 1, True), (1 << 40, 1, True), (1, 1 << 40, False)]
 )
-def test_operations__on_communicators_that_are_not_defined_are_counted(tmp_path, defined, used, known):
+def test_operations__on_communicators_that_are_not_defined_are_counted(opened, tmp_path, defined, used, known):
     """A large identifier of one communicator does not affect others."""
     head = header(100, [1, 1], [[0, 1], [1, 0]]).replace("c:1:2:", f"c:1:{max(defined, 2)}:")
     text = head + "".join(
         f"2:1:1:{task}:1:{task}:50000002:8:50100004:{used}\n2:1:1:{task}:1:9:50000002:0\n" for task in (1, 2)
     )
-    trace = tracecols.open(tracecols.convert(write(tmp_path / "x.prv", text), tmp_path / "x.trace"))
+    trace = opened(write(tmp_path / "x.prv", text))
     assert len(trace.collectives) == int(known)
     told = "2 participations in collective operations on communicators that the header does not define"
     assert any(note.startswith(told) for note in trace.manifest["source"]["notes"]) == (not known)

@@ -1,8 +1,6 @@
 """References that are undefined (-1): they name nothing, and never the last row of a table (issue 13, item
 11)."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

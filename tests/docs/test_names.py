@@ -1,7 +1,5 @@
 """Look-up of properties, call paths and regions by name: the same everywhere (issue 13, numbers 2 and 24)."""
 
-from __future__ import annotations
-
 import pytest
 from support.command_line import executed, run
 from support.small_cubes import small_cube

@@ -1,8 +1,6 @@
 """The tutorial: when executed, it gives the saved output. After a change, save it anew:
 ``PYTHONPATH=tests python tests/support/tutorial.py``."""
 
-from __future__ import annotations
-
 import nbformat
 import pytest
 from support.tutorial import NOTEBOOK, PICTURE, execute, told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections import Counter
@@ -45,27 +46,14 @@ ANCHORS = anchors()
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory):
     """Convert a trace once and open it."""
-    folder, found = tmp_path_factory.mktemp("earl"), {}
-
-    def open_(name) -> EventTrace:
-        if name not in found:
-            found[name] = EventTrace(tracecols.convert(ANCHORS[name], folder / f"{name}.trace"))
-        return found[name]
-
-    return open_
+    folder = tmp_path_factory.mktemp("earl")
+    return functools.cache(lambda name: EventTrace(tracecols.convert(ANCHORS[name], folder / f"{name}.trace")))
 
 
 @pytest.fixture(scope="module")
 def recorded_of(opened):
     """Convert a trace to plain objects once."""
-    found = {}
-
-    def recorded(name) -> Recorded:
-        if name not in found:
-            found[name] = Recorded(opened(name).columns)
-        return found[name]
-
-    return recorded
+    return functools.cache(lambda name: Recorded(opened(name).columns))
 
 
 NAMES = [n for n in ANCHORS if n.partition("-")[2] not in (*HUGE, *ALIKE)]

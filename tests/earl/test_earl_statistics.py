@@ -1,7 +1,5 @@
 """Statistic objects: exact ones, and the P2 estimator against a plain transcription of its publication."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -25,14 +25,9 @@ PARALLEL = "!$omp parallel @a.c:1"
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(opened):
     """Convert an archive of `otf2_writer` and open it."""
-
-    def run(archive) -> EventTrace:
-        number = len(list(tmp_path.glob("*.trace")))
-        return EventTrace(tracecols.convert(archive.write(), tmp_path / f"{number}.trace", jobs=1))
-
-    return run
+    return lambda archive: EventTrace(opened(archive, jobs=1).store.path)
 
 
 @pytest.fixture
@@ -231,7 +226,7 @@ def test_mpicoll__needs_all_participants_and_their_exits(archive, opened):
     mpi = archive.mpi(2)
     a, b = mpi.ranks
     for rank, last in ((a, True), (b, False)):
-        rank.collective(0, 10, mpi.world, "barrier").enter(20, "MPI_Barrier").record(20, "MpiCollectiveBegin")
+        rank.collective(0, 10, mpi.world, "barrier").enter(20, "MPI_Barrier").begin_collective(20)
         rank.record(30, "MpiCollectiveEnd", op=0, communicator=mpi.world, root=None, sent=0, received=0)
         if last:
             rank.leave(31, "MPI_Barrier").collective(40, 50, mpi.world, "barrier")

@@ -1,8 +1,6 @@
 """Devices: kernels and their launches, copies, waiting calls, idle streams; compared with a plain twin on recorded
 traces."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from conftest import SHARED, slow
@@ -177,8 +175,7 @@ def test_xeonphi_jacobi__copies_more_than_it_computes(recorded):
 
 @pytest.mark.parametrize("name", ["mpi_tags", "ompt_nested"])
 def test_recorded_traces_without_devices__have_no_properties_of_devices(recorded, name):
-    cube = analyze_model(recorded(name))
-    assert not [p for p in cube.properties.id if p.startswith("device")]
+    assert not [p for p in analyze_model(recorded(name)).properties.id if p.startswith("device")]
 
 
 # -- small programs, worked out by hand --------------------------------------------------------------------------------
@@ -191,8 +188,7 @@ def totals(cube):
 
 def test_small_program__has_what_is_on_paper(archive, enhance):
     small(archive)
-    model = enhance(archive)
-    cube = analyzed(model)
+    cube = analyzed(enhance(archive))
     assert totals(cube) == {
         "device_api": 39, "device_launch": 3, "device_late_launch": 3, "device_synchronization": 5,
         "device_useless_sync": 5, "device_copy_calls": 31, "device_copy_wait": 20, "device_blocking_copy": 8,
@@ -328,8 +324,7 @@ def test_copies__beside_kernels_of_another_stream_are_hidden(archive, enhance):
 def test_launches_without_references__are_told_in_a_note(archive, enhance):
     p = Offload(archive, 2)
     p.host.enter(0, "main")
-    p.call(1, 2, "cuLaunchKernel").call(3, 4, "cuLaunchKernel")
-    p.kernel(5, 20, 0).kernel(5, 30, 1)
+    p.call(1, 2, "cuLaunchKernel").call(3, 4, "cuLaunchKernel").kernel(5, 20, 0).kernel(5, 30, 1)
     p.host.leave(40, "main")
     cube = analyzed(enhance(archive))
     note = "kernels whose launches are not recorded: late hosts and launch latency are not known"
@@ -350,8 +345,7 @@ def test_damaged_references__are_counted(archive, enhance, jobs):
     # a copy that never ends, with a remote rank that the communicator of its window does not have
     p.streams[0].record(20, "RmaGet", window=p.window, remote=17, received=8, matching=1)
     p.host.leave(40, "main")
-    model = enhance(archive, jobs)
-    cube = analyzed(model)
+    cube = analyzed(enhance(archive, jobs))
     counts = cube.facts["counts"]
     assert counts["references of calls to streams that do not exist in their process"] == 2
     assert counts["kernels without a launch"] == 1
@@ -391,8 +385,7 @@ def test_overlapping_and_nested_regions__count_once(archive, enhance):
     p.streams[0].leave(50, outer)
     archive.locations[1].items.sort(key=lambda item: item[0])
     p.host.leave(100, "main")
-    model = enhance(archive)
-    cube = analyzed(model)
+    cube = analyzed(enhance(archive))
     kernels = cube.cells["device_kernels"]
     paths = [cube.call_paths.path[i] for i in kernels.call_path.tolist()]
     assert dict(zip(paths, kernels.value.tolist(), strict=True)) == {"outer": 30, "outer/inner": 10}
@@ -409,8 +402,7 @@ def test_efficiencies__are_those_of_talp(archive, enhance):
     stream = archive.location("CUDA[1:7]", kind="gpu")
     p.streams.append(stream)
     p.host.enter(0, "main")
-    p.kernel(10, 40, 0).kernel(30, 50, 1).kernel(20, 40, 2)
-    p.call(60, 80, "cuCtxSynchronize")
+    p.kernel(10, 40, 0).kernel(30, 50, 1).kernel(20, 40, 2).call(60, 80, "cuCtxSynchronize")
     stream.record(50, "RmaGet", window=p.window, remote=0, received=8, matching=1)
     stream.record(60, "RmaOpCompleteBlocking", window=p.window, matching=1)
     p.host.leave(100, "main")
@@ -498,8 +490,7 @@ def test_openacc__calls_enclose_those_of_the_driver(archive, enhance):
     p.call(14, 31, "cuStreamSynchronize", p.streams[0])
     p.host.leave(33, region["acc_wait@a.c:7"]).leave(40, "main")
     p.kernel(9, 30)
-    model = enhance(archive)
-    cube = analyzed(model)
+    cube = analyzed(enhance(archive))
     # the wait belongs to the call of the driver; it counts once
     assert ticks(cube, "device_early_wait") == 16
     assert ticks(cube, "device_synchronization") == 21

@@ -1,7 +1,5 @@
 """Call paths and profile: merging, roots, recursion, the measurement system, and damaged region stacks."""
 
-from __future__ import annotations
-
 import pytest
 from support.pointers import pointers_of
 

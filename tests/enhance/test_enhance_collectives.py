@@ -1,7 +1,5 @@
 """Collective operations: instances per communicator, begin and end, missing members."""
 
-from __future__ import annotations
-
 import pytest
 
 
@@ -21,8 +19,7 @@ def test_instances__are_counted_per_communicator(archive, enhance):
         rank.collective(10, 20, mpi.world, "barrier")
         if i % 2:
             rank.collective(21, 30 - i, odd, "bcast", 0)
-        rank.collective(40, 50, own, "barrier")
-        rank.collective(60, 70, reverse, "bcast", 1)
+        rank.collective(40, 50, own, "barrier").collective(60, 70, reverse, "bcast", 1)
         rank.collective(80, 90, mpi.world, "barrier")
     model = enhance(archive)
     assert members(model) == [[0, 1, 2, 3], [1, 3], [0], [1], [2], [3], [0, 1, 2, 3], [0, 1, 2, 3]]
@@ -38,9 +35,9 @@ def test_begin__is_the_begin_event_or_the_enter_of_the_call(archive, enhance):
     mpi = archive.mpi(2)
     end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
     a, b = mpi.ranks
-    a.enter(10, "MPI_Barrier").record(12, "MpiCollectiveBegin").record(20, "MpiCollectiveEnd", **end).leave(21)
+    a.enter(10, "MPI_Barrier").begin_collective(12).record(20, "MpiCollectiveEnd", **end).leave(21)
     # a begin without end in another call does not belong to this operation
-    b.enter(1, "MPI_Bcast").record(2, "MpiCollectiveBegin").leave(3, "MPI_Bcast")
+    b.enter(1, "MPI_Bcast").begin_collective(2).leave(3, "MPI_Bcast")
     b.enter(11, "MPI_Barrier").record(20, "MpiCollectiveEnd", **end).leave(22, "MPI_Barrier")
     model = enhance(archive)
     m = model.collective_members

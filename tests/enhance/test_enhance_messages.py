@@ -1,7 +1,5 @@
 """Messages: requests, posting order, threads, probes, communicators, and unmatched sends and receives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Random programs: pointer attributes, call paths and compound tables equal those of the oracles."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Teams, inherited call paths, constructs and locks."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
@@ -467,9 +465,6 @@ def test_scan__finds_the_same_whether_locations_are_scanned_together_or_alone(tm
                 assert (one.paths.column(column) == other.paths.column(column)).all()
 
 
-# -- threads that the program creates (issue 13, item 25) --------------------------------------------------------------
-
-
 def created(archive, program=True):
     """Make a process whose main thread creates two threads from different functions; the second creates a third.
     Return the three."""
@@ -479,14 +474,13 @@ def created(archive, program=True):
     main = threads[0]
     if program:
         main.record(0, "ProgramBegin", program="a.out", arguments=[])
-    main.enter(1, "main").enter(2, "f")
-    main.record(3, "ThreadCreate", team=pool, sequence=1).leave(4, "f")
-    main.record(5, "ThreadCreate", team=pool, sequence=2)
+    main.enter(1, "main").enter(2, "f").create_thread(3, 1, pool).leave(4, "f")
+    main.create_thread(5, 2, pool)
     for i, thread in enumerate(threads[1:]):
-        thread.record(10 + i, "ThreadBegin", team=pool, sequence=i + 1).enter(20, "work").call(30, 40, "g")
+        thread.begin_thread(10 + i, i + 1, pool).enter(20, "work").call(30, 40, "g")
         if i == 1:
-            thread.record(45, "ThreadCreate", team=pool, sequence=3)
-        thread.leave(50, "work").record(60, "ThreadEnd", team=pool, sequence=i + 1)
+            thread.create_thread(45, 3, pool)
+        thread.leave(50, "work").end_thread(60, i + 1, pool)
     main.leave(70, "main")
     if program:
         main.record(80, "ProgramEnd", exit_status=0)
@@ -514,9 +508,9 @@ def test_created_threads__stand_below_threads_in_the_program(archive, enhance):
     assert not profile.inherited.any()
 
 
-def test_created_threads__have_pointers_to_call_paths_below_threads(archive, tmp_path):
+def test_created_threads__have_pointers_to_call_paths_below_threads(archive, opened):
     created(archive)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     events = trace.read_events([1, 2, 3], columns=["kind", "call_path", "cnodeptr", "cedgeptr"])
     names = trace.call_paths["path"]
     enters = events[events.kind == EventKind.ENTER]
@@ -544,9 +538,9 @@ def test_created_threads__keep_their_place_after_teams_of_their_own(archive, enh
     assert sum("/" not in p for p in found) == 1
 
 
-def test_created_threads__of_a_piece_stand_where_they_stood(archive, tmp_path):
+def test_created_threads__of_a_piece_stand_where_they_stood(archive, opened):
     created(archive)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     whole = paths(trace.model)
     clock = trace.manifest["clock"]
     with trace.piece(

@@ -1,7 +1,5 @@
 """MPI file I/O: waits in collective calls, bytes read and written, and notes where handles are not recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 UNKNOWN = "collective calls for files whose handle is not recorded: waiting in them is not known"

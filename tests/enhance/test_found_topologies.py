@@ -1,8 +1,6 @@
 """Topologies found from the pairs of ranks that communicate: those of known programs, for any placement of ranks, and
 none in random graphs."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
@@ -203,10 +201,6 @@ NONE = ["epilog/fuzz_1", "epilog/fuzz_14", "epilog/p2p_4", "otf2/late_sender", "
 """Random messages, and test programs without a topology."""
 
 
-def convert(archive, tmp_path):
-    return tracecols.open(tracecols.convert(archive, tmp_path / "x.trace"))
-
-
 def found_in(trace):
     """Find the topology of a trace, even if the trace defines one."""
     return find_topology(Definitions.of(trace.store))
@@ -214,8 +208,8 @@ def found_in(trace):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded__topologies_are_found_again(shared_traces, tmp_path, name):
-    trace = convert(shared_traces / name, tmp_path)
+def test_recorded__topologies_are_found_again(shared_traces, opened, name):
+    trace = opened(shared_traces / name)
     topology, (kind, sizes) = found_in(trace), RECORDED[name]
     assert (topology.found.kind, topology.sizes) == (kind, sizes)
     assert topology.found.confidence > 0.85
@@ -231,8 +225,8 @@ def test_recorded__topologies_are_found_again(shared_traces, tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NONE)
-def test_recorded__none_is_found_where_there_is_none(shared_traces, tmp_path, name):
-    assert found_in(convert(shared_traces / name, tmp_path)) is None
+def test_recorded__none_is_found_where_there_is_none(shared_traces, opened, name):
+    assert found_in(opened(shared_traces / name)) is None
 
 
 OWN = {
@@ -259,8 +253,8 @@ def shuffled(n):
 
 
 @pytest.mark.parametrize("name", ["grid_2d_shuffled", *slow(sorted({*OWN} - {"grid_2d_shuffled"}))])
-def test_own_recordings__have_the_topology_of_the_program(tmp_path, name):
-    topology = found_in(convert(mpi_recordings.write(name, tmp_path), tmp_path))
+def test_own_recordings__have_the_topology_of_the_program(opened, tmp_path, name):
+    topology = found_in(opened(mpi_recordings.write(name, tmp_path)))
     kind, sizes, periodic = OWN[name]
     assert topology.found.kind == kind
     assert sorted(zip(topology.sizes, topology.periodic, strict=True)) == sorted(zip(sizes, periodic, strict=True))
@@ -275,8 +269,8 @@ def test_own_recordings__have_the_topology_of_the_program(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["random_sparse", *slow(["random_dense"])])
-def test_own_recordings__of_random_graphs_have_none(tmp_path, name):
-    assert found_in(convert(mpi_recordings.write(name, tmp_path), tmp_path)) is None
+def test_own_recordings__of_random_graphs_have_none(opened, tmp_path, name):
+    assert found_in(opened(mpi_recordings.write(name, tmp_path))) is None
 
 
 @pytest.mark.slow
@@ -291,8 +285,8 @@ def test_own_recordings__of_random_graphs_have_none(tmp_path, name):
         ("halo", 27, True),
     ],
 )
-def test_generated__topologies_are_found_again(tmp_path, program, n, periodic):
-    trace = convert(write(make(program, n, 1, 10_000, 1, periodic=periodic), tmp_path), tmp_path)
+def test_generated__topologies_are_found_again(opened, tmp_path, program, n, periodic):
+    trace = opened(write(make(program, n, 1, 10_000, 1, periodic=periodic), tmp_path))
     (own,) = [t for t in Definitions.of(trace.store).topologies if not t.is_artificial]
     topology = found_in(trace)
     np.testing.assert_array_equal(own.location, topology.location)
@@ -323,7 +317,7 @@ def sweeps(tmp_path, width, height, rank_of=None):
     processes, rank_at = simulate((width, height), corners, lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes, rank_of or list(range(width * height)))
-    return convert(archive.write(), tmp_path), rank_at
+    return tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")), rank_at
 
 
 @pytest.mark.parametrize(("width", "height"), [(3, 2), *slow([(2, 2), (2, 5), (4, 3)])])
@@ -354,8 +348,8 @@ def test_wavefronts__of_ranks_in_any_order_are_the_same_up_to_names_of_corners(t
     assert by_corner[0][0] > 0
 
 
-def test_messages__the_first_ones_of_each_location_are_marked(data, tmp_path, monkeypatch):
-    store = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).store
+def test_messages__the_first_ones_of_each_location_are_marked(data, opened, monkeypatch):
+    store = opened(data / "hybrid_2x3").store
     monkeypatch.setattr(neighbours, "N_FIRST", 2)
     counts = store.counts("p2p")
     filled = np.flatnonzero(counts)

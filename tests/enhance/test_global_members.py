@@ -1,7 +1,5 @@
 """Groups with GLOBAL_MEMBERS: events count ranks in the paradigm's list of locations, not in the communicator."""
 
-from __future__ import annotations
-
 import pytest
 from support.otf2_writer import Archive
 
@@ -71,10 +69,10 @@ def test_global_members__equal_the_library(tmp_path):
     assert written.definition("communicators").equals(store.definition("communicators"))
 
 
-def test_global_members__what_is_no_member_is_refused_or_nobody(tmp_path):
+def test_global_members__what_is_no_member_is_refused_or_nobody(opened, tmp_path):
     with pytest.raises(SourceError, match="names rank 4, which is not defined"):
         tracecols.convert(archive_of(tmp_path / "x.otf2", 1, members=(3, 1, 4)), tmp_path / "x.trace")
     with pytest.raises(SourceError, match="names rank 2, which is not defined"):
         tracecols.convert(archive_of(tmp_path / "y.otf2", 1, coordinate=2), tmp_path / "y.trace")
-    trace = tracecols.open(tracecols.convert(archive_of(tmp_path / "z.otf2", 1, members=(3, 2)), tmp_path / "z.trace"))
+    trace = opened(archive_of(tmp_path / "z.otf2", 1, members=(3, 2)))
     assert [trace.store.read("p2p", i)["peer"].tolist() for i in range(4)] == [[], [0], [], [-1]]

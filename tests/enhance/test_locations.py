@@ -1,7 +1,5 @@
 """The master of a process, and locations that are no CPU threads: device streams (issue 13, 5 and 7)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from conftest import SHARED

@@ -1,14 +1,11 @@
 """One-sided communication in OTF2 under the default conventions, compared with a plain twin, and with EXPERT's results
 for EPILOG."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import pytest
 from support.offload_program import small
 
-import tracecols
 from tracecols.drawings.programs import WindowProgram
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
@@ -107,8 +104,8 @@ class Twin:
 
 
 @pytest.mark.parametrize("name", ["rma", "rma_real_5"])
-def test_recorded_windows__agree_with_a_plain_twin(shared_traces, tmp_path, name):
-    trace = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace"))
+def test_recorded_windows__agree_with_a_plain_twin(shared_traces, opened, name):
+    trace = opened(shared_traces / "otf2" / name / "traces.otf2")
     cube, twin = trace.analyze(), Twin(trace.store)
     assert ticks(cube, "mpi_rma_wait_at_fence") == twin.wait("mpi_win_fence") > 0
     assert ticks(cube, "mpi_rma_wait_at_free") == twin.wait("mpi_win_free") > 0
@@ -127,9 +124,9 @@ def test_recorded_windows__agree_with_a_plain_twin(shared_traces, tmp_path, name
 
 
 @pytest.mark.parametrize("name", ["rma_fence_4", "rma_gats_4", "rma_locks_4"])
-def test_conventions__tell_the_same_story_of_epilog(shared_traces, tmp_path, name):
+def test_conventions__tell_the_same_story_of_epilog(shared_traces, opened, name):
     source = next((shared_traces / "epilog" / name).glob("*.elg"))
-    trace = tracecols.open(tracecols.convert(source, tmp_path / "x.trace"))
+    trace = opened(source)
     ours, expert = trace.analyze(), trace.analyze(conventions="expert")
     for mine, theirs in (
         ("mpi_rma_wait_at_create", "mpi_rma_wait_window_create"),
@@ -164,10 +161,10 @@ def test_lock_competition__is_with_locks_that_exclude_each_other(archive, analyz
     assert ticks(analyze(archive), "mpi_rma_sync_lock_competition") == wait
 
 
-def test_lock_competition__is_in_the_call_that_waits_also_if_it_returns_before_the_release(archive, tmp_path):
+def test_lock_competition__is_in_the_call_that_waits_also_if_it_returns_before_the_release(archive, opened):
     # from 20 to 25; the lock is released at 40
     locked(archive, (0, 0), returns=25)
-    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze(bins=10)
+    cube = opened(archive).analyze(bins=10)
     found = cube.period_cells["mpi_rma_sync_lock_competition"]
     assert (found.period.tolist(), found.value.tolist()) == ([2], [5])
 

@@ -1,8 +1,6 @@
 """Dynamic processes: spawned processes, and processes that connect to each other, with times worked out by hand, and a
 recorded program."""
 
-from __future__ import annotations
-
 import pytest
 from support import mpi_recordings
 from support.command_line import run
@@ -209,12 +207,12 @@ def calls_of(name):
 
 
 @pytest.mark.slow
-def test_recorded_spawn__is_what_the_recording_says(tmp_path):
+def test_recorded_spawn__is_what_the_recording_says(opened, tmp_path):
     calls = calls_of("spawn")
     once = [{region: (begin, end) for region, begin, end in of} for of in calls]
     begins, inits, ends = ([of[region] for of in once] for region in ("main", "MPI_Init", "MPI_Finalize"))
     spawns = [of["MPI_Comm_spawn"][0] for of in once[:2]]
-    trace = tracecols.open(tracecols.convert(mpi_recordings.write("spawn", tmp_path), tmp_path / "x.trace"))
+    trace = opened(mpi_recordings.write("spawn", tmp_path))
     made = trace.frame("created_processes", raw=True)
     assert made[["location", "begin_time", "create_location", "create_enter_time"]].to_numpy().tolist() == [
         [2, begins[2][0], 1, spawns[1]],

@@ -1,8 +1,6 @@
 """Traces of extreme shape: deep and wide call trees, many channels, communicators and locations, one location with
 almost all events."""
 
-from __future__ import annotations
-
 import random
 import re
 import tracemalloc
@@ -253,9 +251,6 @@ def test_write_parquet__keeps_nulls_of_categories(tmp_path, monkeypatch):
     assert pd.read_parquet(tmp_path / "x.parquet").astype({"a": object}).equals(frame.astype({"a": object}))
     write_parquet(frame[:0], tmp_path / "0.parquet")
     assert list(pd.read_parquet(tmp_path / "0.parquet").columns) == ["a", "b"]
-
-
-# -- paths -------------------------------------------------------------------------------------------------------------
 
 
 def test_match_paths__is_what_fnmatch_says():

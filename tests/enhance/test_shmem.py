@@ -1,7 +1,5 @@
 """SHMEM in OTF2: records of one-sided communication of paradigm shmem; wait states worked out by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

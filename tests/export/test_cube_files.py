@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import random
 import struct
@@ -31,20 +32,16 @@ SHARED = ("otf2/bt-mz_S_4x2", "otf2/cart", "otf2/hpcg_2x2", "epilog/bgq_ctest_ep
 
 
 @pytest.fixture(scope="module")
-def analyzed(tmp_path_factory, data):
+def analyzed(store_of, data):
     """Analyze a recorded trace, once; skip where it is not there."""
     from conftest import SHARED as COLLECTION
 
-    known = {}
-
+    @functools.cache
     def run(name):
         folder = data / name if name in KEPT else COLLECTION / name
         if not folder.is_dir():
             pytest.skip("no reference traces beside the repository")
-        if name not in known:
-            store = tracecols.convert(folder, tmp_path_factory.mktemp("cubes") / f"{folder.name}.trace")
-            known[name] = tracecols.open(store).analyze("expert" if name.startswith("epilog") else "scalasca")
-        return known[name]
+        return tracecols.open(store_of(folder)).analyze("expert" if name.startswith("epilog") else "scalasca")
 
     return run
 
@@ -469,8 +466,7 @@ def test_round_trip__of_extremes(ending, tmp_path):
 
 def test_cubex__extremes_are_those_to_pycubexr(tmp_path):
     pycubexr = pytest.importorskip("pycubexr")
-    cube = read_cube(profile(tmp_path / "x.cubex"))
-    write_cube(cube, tmp_path / "y.cubex")
+    write_cube(read_cube(profile(tmp_path / "x.cubex")), tmp_path / "y.cubex")
     with pycubexr.CubexParser(str(tmp_path / "x.cubex")) as old, pycubexr.CubexParser(str(tmp_path / "y.cubex")) as new:
         for name in ("longest", "shortest"):
             metrics = [parser.get_metric_by_name(name) for parser in (old, new)]

@@ -1,8 +1,6 @@
 """Timelines for viewers, read with the format's own classes: slices add up to the profile, flows join related
 events."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 
@@ -53,10 +51,6 @@ def export(trace, path, **options):
     return read(path)
 
 
-def convert(source, folder, name="x"):
-    return Trace(tracecols.convert(source, folder / f"{name}.trace", jobs=1), jobs=1)
-
-
 def lines(trace, timeline):
     """Return the uuid of the track of each location, by row of the location."""
     d = trace.locations
@@ -75,7 +69,7 @@ def lines(trace, timeline):
 def recorded(request, tmp_path_factory):
     """A recorded trace and its timeline."""
     folder = tmp_path_factory.mktemp("recorded")
-    trace = convert(request.param, folder)
+    trace = tracecols.open(tracecols.convert(request.param, folder / "x.trace"))
     return trace, export(trace, folder / "x.pftrace"), folder
 
 
@@ -246,8 +240,8 @@ WAITS = [p for p in properties("exact") if p.unit == "sec" and p.pattern is not 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
-def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, tmp_path):
-    trace = convert(source, tmp_path)
+def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, opened, tmp_path):
+    trace = opened(source)
     cube = trace.analyze()
     timeline = export(trace, tmp_path / "x.pftrace", waits=[p.id for p in WAITS])
     found = defaultdict(list)
@@ -272,12 +266,12 @@ def test_waits__add_up_to_the_cube_and_lie_in_the_calls_that_wait(source, tmp_pa
         assert sum(s.end - s.begin for s in found[title]) == pytest.approx(seconds * 1e9, abs=n + 1)
 
 
-def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_path):
+def test_waits__stand_below_their_location_at_the_time_they_waste(archive, opened, tmp_path):
     mpi = archive.mpi(2)
     mpi.ranks[0].enter(0, "main").call(10, 40, "work").enter(50, "MPI_Send").send(51, 1, mpi.world).leave(60)
     mpi.ranks[0].leave(99, "main")
     mpi.ranks[1].enter(0, "main").enter(20, "MPI_Recv").receive(55, 0, mpi.world).leave(56, "MPI_Recv").leave(99)
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     timeline = export(trace, tmp_path / "x.pftrace", waits=["mpi_latesender"])
     (track,) = [u for u, t in timeline.tracks.items() if t.name == "Late Sender"]
     assert timeline.tracks[track].parent_uuid == lines(trace, timeline)[1]
@@ -287,9 +281,9 @@ def test_waits__stand_below_their_location_at_the_time_they_waste(archive, tmp_p
     assert [(s.begin, s.end) for s in cut.slices[track]] == [(30, 45)]
 
 
-def test_waits__of_no_such_property_are_refused(archive, tmp_path):
+def test_waits__of_no_such_property_are_refused(archive, opened, tmp_path):
     archive.mpi(1).ranks[0].call(0, 9, "main")
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     for wrong in ("mpi_latesendr", "time", "mpi_cls_count"):
         with pytest.raises(ExportError, match=r"mpi_latesender, "):
             export(trace, tmp_path / "x.pftrace", waits=[wrong])
@@ -308,9 +302,9 @@ def late(archive):
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
-def test_waits__by_default_say_who_causes_them(name, archive, tmp_path):
+def test_waits__by_default_say_who_causes_them(name, archive, opened, tmp_path):
     late(archive)
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     timeline = export(trace, tmp_path / name, critical_path=False)
     (wait,) = [s for of in timeline.slices.values() for s in of if s.category == "wait state"]
     assert (wait.name, wait.begin, wait.end) == ("Late Sender", 20, 50)
@@ -332,9 +326,9 @@ def test_waits__by_default_say_who_causes_them(name, archive, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.pftrace", "x.trace.json"])
-def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, archive, tmp_path):
+def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, archive, opened, tmp_path):
     late(archive)
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     timeline = export(trace, tmp_path / name, waits="none")
     stretches = trace.critical_path(raw=True)
     assert stretches.location.tolist() == [0, 1]
@@ -356,8 +350,8 @@ def test_critical_path__is_a_track_of_its_own_and_one_below_each_location(name, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [p for p in RECORDED if p.id.startswith("data")])
-def test_critical_path__of_recorded_traces_is_the_table(source, tmp_path):
-    trace = convert(source, tmp_path)
+def test_critical_path__of_recorded_traces_is_the_table(source, opened, tmp_path):
+    trace = opened(source)
     timeline = export(trace, tmp_path / "x.pftrace", waits="all")
     of = lines(trace, timeline)
     expected = trace.critical_path(raw=True)
@@ -397,14 +391,13 @@ def test_around__shows_the_time_of_the_worst_instance(store, tmp_path):
 # -- processes and threads ---------------------------------------------------------------------------------------------
 
 
-def test_descriptors__tell_processes_and_threads(tmp_path, data):
+def test_descriptors__tell_processes_and_threads(opened, tmp_path, data):
     """The trace processor uses them for queries by process and thread."""
-    trace = convert(data / "hybrid_2x3", tmp_path)
+    trace = opened(data / "hybrid_2x3")
     timeline = export(trace, tmp_path / "x.pftrace")
     processes = {t.process.pid: t.process.process_name for t in timeline.tracks.values() if t.HasField("process")}
     assert processes == {1: "MPI Rank 0", 2: "MPI Rank 1"}
-    of = lines(trace, timeline)
-    threads = {i: timeline.tracks[u].thread for i, u in of.items()}
+    threads = {i: timeline.tracks[u].thread for i, u in lines(trace, timeline).items()}
     assert [threads[i].pid for i in range(6)] == [1, 1, 1, 2, 2, 2]
     assert [threads[i].tid for i in range(6)] == [1, 4, 5, 2, 7, 8]
     assert [threads[i].thread_name for i in range(3)] == ["Master thread", "OMP thread 1", "OMP thread 2"]
@@ -416,22 +409,22 @@ def test_descriptors__tell_processes_and_threads(tmp_path, data):
             assert uuid not in timeline.slices
 
 
-def test_descriptors__of_processes_that_share_their_line_with_their_thread(tmp_path, data):
-    timeline = export(convert(data / "late_sender", tmp_path), tmp_path / "x.pftrace")
+def test_descriptors__of_processes_that_share_their_line_with_their_thread(opened, tmp_path, data):
+    timeline = export(opened(data / "late_sender"), tmp_path / "x.pftrace")
     threads = [t.thread for t in timeline.tracks.values() if t.HasField("thread")]
     processes = [t.process for t in timeline.tracks.values() if t.HasField("process")]
     assert [(t.pid, t.tid, t.thread_name) for t in threads] == [(i + 1, i + 1, "Master thread") for i in range(4)]
     assert [(p.pid, p.process_name) for p in processes] == [(i + 1, f"MPI Rank {i}") for i in range(4)]
 
 
-def test_descriptors__of_streams_belong_to_their_process(archive, tmp_path):
+def test_descriptors__of_streams_belong_to_their_process(archive, opened, tmp_path):
     """Devices group the streams of a process; a name may hold a comma."""
     groups = [archive.process(f"MPI Rank {i}") for i in range(2)]
     for group in groups:
         for name in ("Master, thread", "CUDA[0:7]", "CUDA[0:8]", ""):
             location = archive.location(name, group, "gpu" if name.startswith("CUDA") else "cpu_thread")
             location.call(0, 10, "f")
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     tracks = export(trace, tmp_path / "x.pftrace").tracks.values()
     assert [(t.process.pid, t.process.process_name) for t in tracks if t.HasField("process")] == [
         (1, "MPI Rank 0"),
@@ -452,8 +445,8 @@ def test_descriptors__of_streams_belong_to_their_process(archive, tmp_path):
 # -- tracks ------------------------------------------------------------------------------------------------------------
 
 
-def test_tracks__form_the_system_tree_in_order(tmp_path, data):
-    timeline = export(convert(data / "hybrid_2x3", tmp_path), tmp_path / "x.pftrace")
+def test_tracks__form_the_system_tree_in_order(opened, tmp_path, data):
+    timeline = export(opened(data / "hybrid_2x3"), tmp_path / "x.pftrace")
     paths = [timeline.path(u) for u in timeline.tracks]
     assert [p[-1] for p in paths[:5]] == [paths[0][-1], "MPI Rank 0", "Master thread", "OMP thread 1", "OMP thread 2"]
     assert paths[0][0].startswith("machine Linux, node ")
@@ -465,9 +458,9 @@ def test_tracks__form_the_system_tree_in_order(tmp_path, data):
     assert {t.child_ordering for t in timeline.tracks.values()} == {3}
 
 
-def test_clock__says_which_time_of_day_time_zero_is(archive, tmp_path):
+def test_clock__says_which_time_of_day_time_zero_is(archive, opened, tmp_path):
     archive.mpi(1).ranks[0].call(5, 10, "main")
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     assert not export(trace, tmp_path / "x.pftrace").clocks
     manifest = json.loads((trace.path / "manifest.json").read_text())
     manifest["clock"] |= {"realtime": 1_700_000_000_000_000_000, "origin": 8}
@@ -481,8 +474,8 @@ def test_clock__says_which_time_of_day_time_zero_is(archive, tmp_path):
 
 
 @pytest.mark.slow
-def test_tracks__what_is_not_chosen_is_not_there(tmp_path, data):
-    trace = convert(data / "hybrid_2x3", tmp_path)
+def test_tracks__what_is_not_chosen_is_not_there(opened, tmp_path, data):
+    trace = opened(data / "hybrid_2x3")
     timeline = export(trace, tmp_path / "x.pftrace", locations=[3, 1])
     whole = export(trace, tmp_path / "whole.pftrace")
     of = lines(trace, timeline)
@@ -495,14 +488,15 @@ def test_tracks__what_is_not_chosen_is_not_there(tmp_path, data):
     assert not any(i.flows for instants in timeline.instants.values() for i in instants)
 
 
-def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path):
+def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, opened, tmp_path):
     machine = archive.node("cluster", "machine")
     for n in range(2):
         node = archive.node(f"n{n}", "node", machine)
         for r in range(2):
             process = archive.process(f"rank {2 * n + r}", node=node)
             archive.location("main thread", process).call(0, 10 + r, "main")
-    timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
+    trace = opened(archive)
+    timeline = export(trace, tmp_path / "x.pftrace")
     # tracks except those that only name a process
     assert [timeline.path(u) for u, t in timeline.tracks.items() if not t.HasField("process")] == [
         ("machine cluster",),
@@ -513,7 +507,7 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
         ("machine cluster", "node n1", "rank 2, main thread"),
         ("machine cluster", "node n1", "rank 3, main thread"),
     ]
-    export(Trace(tmp_path / "x.trace"), tmp_path / "x.trace.json")
+    export(trace, tmp_path / "x.trace.json")
     names = read(tmp_path / "x.trace.json").names
     assert names["process_name"] == {i + 1: f"rank {i}" for i in range(4)}
     assert names["process_labels"][4] == "node n1"
@@ -522,19 +516,19 @@ def test_tracks__of_several_nodes_and_processes_of_one_thread(archive, tmp_path)
 # -- odd traces --------------------------------------------------------------------------------------------------------
 
 
-def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, tmp_path):
+def test_odd__open_instances_exits_without_enter_and_wrong_exits(archive, opened, tmp_path):
     here = archive.mpi(1).ranks[0]
     here.leave(5, "main").enter(10, "main").enter(20, "f").leave(30, "g").enter(40, "h")
-    timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
+    timeline = export(opened(archive), tmp_path / "x.pftrace")
     ((slices),) = timeline.slices.values()
     assert sorted((s.begin, s.end, s.name) for s in slices) == [(10, 40, "main"), (20, 30, "f"), (40, 40, "h")]
 
 
-def test_odd__messages_without_partner_and_without_region(archive, tmp_path):
+def test_odd__messages_without_partner_and_without_region(archive, opened, tmp_path):
     mpi = archive.mpi(2)
     mpi.ranks[0].send(5, 1, mpi.world, 7, 64).send(6, 1, mpi.world, 8, 1)
     mpi.ranks[1].receive(4, 0, mpi.world, 7, 64).receive(9, 0, mpi.world, 9, 2)
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     timeline = export(trace, tmp_path / "x.pftrace")
     of = lines(trace, timeline)
     found = [
@@ -554,9 +548,9 @@ def test_odd__messages_without_partner_and_without_region(archive, tmp_path):
     ]
 
 
-def test_odd__no_events(archive, tmp_path):
+def test_odd__no_events(archive, opened, tmp_path):
     archive.mpi(2)
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     for name in ("x.pftrace", "x.trace.json"):
         timeline = export(trace, tmp_path / name)
         assert not timeline.slices
@@ -566,9 +560,9 @@ def test_odd__no_events(archive, tmp_path):
 NASTY = 'a"b\\c</script>\n\t\u0000\u2028 ünï 𝄞 &<>%s{}'
 
 
-def test_names__are_only_text(archive, tmp_path):
+def test_names__are_only_text(archive, opened, tmp_path):
     archive.mpi(1).ranks[0].call(0, 10, NASTY.replace("\0", ""))
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     wanted = NASTY.replace("\0", "")
     assert wanted in list(trace.regions["name"])
     for name in ("x.pftrace", "x.trace.json"):
@@ -576,7 +570,7 @@ def test_names__are_only_text(archive, tmp_path):
         assert only.name == wanted
 
 
-def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(archive, tmp_path):
+def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(archive, opened, tmp_path):
     mpi = archive.mpi(1)
     number = archive.metric_class(("power", "double"), ("cycles", "uint64"))
     here = mpi.ranks[0]
@@ -584,7 +578,7 @@ def test_counters__that_are_no_numbers_are_counted_and_large_ones_are_doubles(ar
     for t, power, cycles in ((1, 1.5, 7), (2, float("nan"), 2**64 - 1), (3, float("inf"), 9)):
         here.record(t, "Metric", source=number, values=[(10, power), (4, cycles)])
     here.leave(9, "main")
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     shown = export_timeline(trace.path, tmp_path / "x.pftrace")
     assert shown.left_out == {"values of counters that are no numbers": 2}
     timeline = read(tmp_path / "x.pftrace")
@@ -680,9 +674,9 @@ def test_export__is_the_same_for_any_batches(store, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_path):
+def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, opened, tmp_path):
     small(archive)
-    trace = convert(archive.write(), tmp_path)
+    trace = opened(archive)
     timeline = export(trace, tmp_path / "x.pftrace")
     paths = {timeline.path(u): u for u in timeline.tracks}
     # a process of one thread and one device with one stream
@@ -712,9 +706,9 @@ def test_devices__have_copies_with_bytes_and_flows_from_launches(archive, tmp_pa
     assert [(s.begin, s.end, s.flows) for s in cut.slices[copies]] == [(45, 50, [])]
 
 
-def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
+def test_devices__chrome_has_copies_and_flows_as_well(archive, opened, tmp_path):
     small(archive)
-    export_timeline(convert(archive.write(), tmp_path).path, tmp_path / "x.trace.json", jobs=1)
+    export_timeline(opened(archive).path, tmp_path / "x.trace.json", jobs=1)
     events = json.loads((tmp_path / "x.trace.json").read_text())
     events = events if isinstance(events, list) else events["traceEvents"]
     (copy,) = [e for e in events if e.get("name") == "copy to host"]
@@ -723,20 +717,20 @@ def test_devices__chrome_has_copies_and_flows_as_well(archive, tmp_path):
     assert sorted(e["ph"] for e in events if e.get("name") == "flow") == ["f", "f", "f", "s", "s", "s", "t"]
 
 
-def test_devices__have_flows_where_times_are_negative(archive, tmp_path):
+def test_devices__have_flows_where_times_are_negative(archive, opened, tmp_path):
     """Clock offsets may make times negative."""
     program = small(archive)
     for location in (program.host, *program.streams):
         location.clock_offset(0, -1000).clock_offset(100, -1000)
-    timeline = export(convert(archive.write(), tmp_path), tmp_path / "x.pftrace")
+    timeline = export(opened(archive), tmp_path / "x.pftrace")
     instants = [i for of in timeline.instants.values() for i in of]
     assert [len(i.flows) for i in instants if i.name in ("launch", "kernel begins", "copy asked for")] == [1, 1, 1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cuda_simple", "sptc", "mi300"])
-def test_recorded_devices__every_launch_is_joined_with_its_kernel(name, shared_traces, tmp_path):
-    trace = convert(shared_traces / "otf2_gpu" / name / "traces.otf2", tmp_path)
+def test_recorded_devices__every_launch_is_joined_with_its_kernel(name, shared_traces, opened, tmp_path):
+    trace = opened(shared_traces / "otf2_gpu" / name / "traces.otf2")
     timeline = export(trace, tmp_path / "x.pftrace")
     instants = [i for of in timeline.instants.values() for i in of]
     begins = {i.flows[0]: i.begin for i in instants if i.name == "launch"}

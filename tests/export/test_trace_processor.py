@@ -1,7 +1,5 @@
 """Timelines and the queries of docs/timeline.md in Perfetto's own trace processor."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from pathlib import Path

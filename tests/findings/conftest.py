@@ -1,7 +1,5 @@
 """Replays of random programs, prepared for changes."""
 
-from __future__ import annotations
-
 import pytest
 from support.random_programs import RandomProgram
 

@@ -1,7 +1,6 @@
 """Causes of lost time: programs with one fault put in on purpose, whose first finding must be that fault."""
 
-from __future__ import annotations
-
+import functools
 import json
 from collections import Counter
 
@@ -33,18 +32,15 @@ LARGE = "fine_omp", "tiny_messages"
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory):
+def first(store_of):
     """Return a function that returns the truth of a program and its diagnosis."""
     if not INJECTED.is_dir():
         pytest.skip("the traces with faults are not beside the repository")
-    found = {}
 
+    @functools.cache
     def of(name):
-        if name not in found:
-            folder = tmp_path_factory.mktemp("injected")
-            cube = tracecols.open(tracecols.convert(INJECTED / name, folder / f"{name}.trace")).analyze()
-            found[name] = json.loads((INJECTED / name / "truth.json").read_text()), cube.diagnosis()
-        return found[name]
+        cube = tracecols.open(store_of(INJECTED / name)).analyze()
+        return json.loads((INJECTED / name / "truth.json").read_text()), cube.diagnosis()
 
     return of
 

@@ -1,7 +1,5 @@
 """Sums over computation, compared with sums over rows in pandas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

@@ -1,8 +1,6 @@
 """Findings of programs whose kernels communicate: the rank, and the code or kernel, that makes the kernels of all
 others wait."""
 
-from __future__ import annotations
-
 import tarfile
 
 import pytest
@@ -10,7 +8,6 @@ from conftest import SHARED
 from support.device_program import Rank, Simulation
 from support.severities import cube_of
 
-import tracecols
 from tracecols.findings.mended import mended_of
 from tracecols.severity import wording
 
@@ -61,8 +58,8 @@ def test_balanced_ranks__have_no_straggler():
         assert all(f.kind != "straggler" for f in trace.analyze().diagnosis().findings)
 
 
-def test_hosts_that_never_wait__have_no_gain(data, tmp_path):
-    trace = tracecols.open(tracecols.convert(data / "kineto_gloo_3", tmp_path / "gloo.trace"))
+def test_hosts_that_never_wait__have_no_gain(data, opened):
+    trace = opened(data / "kineto_gloo_3")
     found = trace.analyze().diagnosis().findings[0]
     assert (found.kind, found.rank, found.cause_region, found.gain) == ("straggler", 1, "SlowBackward", None)
 
@@ -93,7 +90,7 @@ def test_delay_before_the_recording__is_said():
         ("nsight/mfu_2gpu_before.sqlite", 1, "flash_fwd_kernel"),
     ],
 )
-def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank, region, tmp_path):
+def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank, region, opened, tmp_path):
     path = SHARED / archive
     if not path.exists():
         pytest.skip("no reference traces beside the repository")
@@ -101,7 +98,7 @@ def test_recorded__first_finding_names_the_rank_that_all_wait_for(archive, rank,
         with tarfile.open(path) as packed:
             packed.extractall(tmp_path, filter="data")
         path = tmp_path / "dlrm_kineto"
-    trace = tracecols.open(tracecols.convert(path, tmp_path / "x.trace"))
+    trace = opened(path)
     found = trace.analyze().diagnosis().findings[0]
     assert (found.kind, found.rank, found.cause_region) == ("straggler", rank, region)
     assert found.gain > 0

@@ -1,14 +1,11 @@
 """Findings of programs whose devices are idle or busy all the time, and of the start of devices."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from support.device_program import Rank, Simulation
 from support.offload_program import Offload
 from support.severities import cube_of
 
-import tracecols
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.definitions.regions import PHASE
 from tracecols.findings.idle import find_gaps
@@ -59,8 +56,7 @@ def test_wait_after_each_tiny_kernel__gains_what_launching_ahead_does():
         simulation = Simulation([host.sync().leave()])
         ends.append(simulation.end)
         if waits:
-            with simulation.program.trace() as trace:
-                found = trace.analyze().diagnosis().findings[0]
+            found = cube_of(simulation.program).diagnosis().findings[0]
     assert (found.kind, found.cause_region) == ("idle", "step")
     assert found.gain == pytest.approx(ends[0] - ends[1], abs=2)
 
@@ -73,8 +69,7 @@ def test_launches_that_take_longer_than_kernels__gain_the_difference():
         master.launch(t, t + 7, stream)
         stream.kernel(t + 6, t + 10)
     master.synchronize(280, 285).leave(285).leave(285)
-    with program.trace() as trace:
-        first = trace.analyze().diagnosis().findings[0]
+    first = cube_of(program).diagnosis().findings[0]
     assert (first.kind, first.cause_region) == ("idle", "cuLaunchKernel")
     assert first.gain == pytest.approx(40 * 3, rel=0.1)
 
@@ -135,22 +130,14 @@ def test_one_rank_that_takes_much_longer__is_named_although_all_idle():
     assert (found.rank, found.cause_region) == (1, "assemble")
 
 
-def test_one_late_rank_of_several__is_named():
+@pytest.mark.parametrize(("late", "others", "rank", "gain"), [(400, 10, 1, 400 - 10), (300, 200, None, 300)])
+def test_late_rank_of_several__is_named_unless_all_ranks_gain_clearly_more(late, others, rank, gain):
     def one(ticks):
         return Rank().work("assemble", ticks).kernel("k", 60).sync().work("assemble", ticks).kernel("k", 60).sync()
 
-    (found,) = idle([one(10), one(400), one(10)])
-    assert (found.rank, found.cause_region) == (1, "assemble")
-    assert found.gain == pytest.approx(2 * (400 - 10), abs=10)
-
-
-def test_all_ranks__are_the_cause_if_that_gains_clearly_more_than_the_worst():
-    def one(ticks):
-        return Rank().work("assemble", ticks).kernel("k", 60).sync().work("assemble", ticks).kernel("k", 60).sync()
-
-    (found,) = idle([one(200), one(300), one(200)])
-    assert found.rank is None
-    assert found.gain == pytest.approx(2 * 300, abs=10)
+    (found,) = idle([one(others), one(late), one(others)])
+    assert (found.rank, found.cause_region) == (rank, "assemble")
+    assert found.gain == pytest.approx(2 * gain, abs=10)
 
 
 def test_even_ranks__have_no_rank():
@@ -248,28 +235,24 @@ def test_waits_in_one_rank__are_named_although_others_wait_in_mpi_for_it():
     for r, master in enumerate(program.masters):
         master.enter(now[r], "MPI_Allreduce").begin_collective(now[r])
         master.end_collective(last, "allreduce", sent=8, received=8).leave(last).leave(last).leave(last)
-    with program.trace() as trace:
-        first = trace.analyze().diagnosis().findings[0]
+    first = cube_of(program).diagnosis().findings[0]
     assert (first.kind, first.rank, first.cause_region) == ("idle", 1, "solve")
     assert first.gain == pytest.approx(now[1] - now[0], abs=12)
 
 
-def test_kernel_that_only_one_rank_executes__is_a_cause():
-    first = of_steps((5, 5, 130), names="kkx")[0]
-    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "x")
-    assert first.gain == pytest.approx(8 * 125, rel=0.05)
-
-
-def test_slow_collective_calls_meanwhile__are_a_cause_of_their_region():
-    first = of_steps((50, 50, 50), barrier=100)[0]
-    assert (first.kind, first.rank, first.cause_region) == ("collectives", None, "meet")
-    assert first.gain == pytest.approx(8 * 100, rel=0.05)
-
-
-def test_late_host_without_device__is_named_although_devices_of_others_idle():
-    first = of_steps((50, 50, 0), (10, 10, 400), without_device=2)[0]
-    assert (first.kind, first.rank, first.cause_region) == ("computation", 2, "on_host")
-    assert first.gain == pytest.approx(8 * (400 - 112), rel=0.05)
+@pytest.mark.parametrize(
+    ("kernels", "steps", "cause", "gain"),
+    [
+        # a kernel that only one rank executes; slow collective calls meanwhile; a late host without device
+        ((5, 5, 130), {"names": "kkx"}, ("computation", 2, "x"), 125),
+        ((50, 50, 50), {"barrier": 100}, ("collectives", None, "meet"), 100),
+        ((50, 50, 0), {"hosts": (10, 10, 400), "without_device": 2}, ("computation", 2, "on_host"), 400 - 112),
+    ],
+)
+def test_causes_outside_of_devices__are_named_although_devices_idle(kernels, steps, cause, gain):
+    first = of_steps(kernels, **steps)[0]
+    assert (first.kind, first.rank, first.cause_region) == cause
+    assert first.gain == pytest.approx(8 * gain, rel=0.05)
 
 
 def test_numbered_steps__are_one_cause():
@@ -355,7 +338,7 @@ def test_busy_device__is_named_with_its_longest_kernels():
     )
 
 
-def test_shares_of_gains__leave_out_contexts_of_devices(archive, tmp_path):
+def test_shares_of_gains__leave_out_contexts_of_devices(archive, opened):
     p = Offload(archive)
     host, work = p.host.enter(0, "main"), archive.region("assemble")
     p.call(0, 9000, "cuCtxCreate_v2")
@@ -365,26 +348,25 @@ def test_shares_of_gains__leave_out_contexts_of_devices(archive, tmp_path):
         p.call(t + 54, t + 55, "cuLaunchKernel", p.streams[0]).kernel(t + 55, t + 99)
         p.call(t + 55, t + 100, "cuStreamSynchronize", p.streams[0])
     host.leave(9900, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     idle = [f for f in trace.analyze().diagnosis().findings if f.kind == "idle"]
     assert [f.cause_region for f in idle] == ["assemble", "write"]
     assert mended_of(trace.what_if()).share.tolist() == pytest.approx([f.gain_share for f in idle])
     assert idle[0].gain_share == pytest.approx(0.45, abs=0.01)
 
 
-def test_device_that_copies__is_busy_with_copies(archive, tmp_path):
+def test_device_that_copies__is_busy_with_copies(archive, opened):
     host = Offload(archive)
     host.host.enter(0, "main")
     host.call(0, 2, "cuLaunchKernel", host.streams[0]).kernel(2, 10)
     host.call(10, 100, "cuMemcpyDtoH_v2").copy(12, 99, "to host", 64)
     host.host.leave(101, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "t.trace"))
-    (found,) = (f for f in trace.analyze().diagnosis().findings if f.kind == "device")
+    (found,) = (f for f in opened(archive).analyze().diagnosis().findings if f.kind == "device")
     assert (found.property, found.cause_region) == ("device_copies", "cuMemcpyDtoH_v2")
     assert found.advice.startswith("Copy less")
 
 
-def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, tmp_path):
+def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, opened):
     p = Offload(archive)
     host, steps = p.host.enter(0, "main"), archive.region("update")
     for t in range(10, 910, 100):
@@ -393,14 +375,13 @@ def test_copies_that_hosts_wait_for__are_a_cause_with_its_gain(archive, tmp_path
         p.call(t + 2, t + 81, "cuMemcpyDtoH_v2").copy(t + 30, t + 80, "to host", 64)
         host.leave(t + 90, steps)
     host.leave(1000, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    first = trace.analyze().diagnosis().findings[0]
+    first = opened(archive).analyze().diagnosis().findings[0]
     # with the return of each call
     assert (first.kind, first.rank, first.cause_region, first.gain_share) == ("copies", 0, "update", 9 * 51 / 1000)
     assert first.what.startswith("9 copies of 64 bytes between hosts and devices in update take ")
 
 
-def test_small_copies__gain_the_time_of_their_calls_too(archive, tmp_path):
+def test_small_copies__gain_the_time_of_their_calls_too(archive, opened):
     p = Offload(archive)
     host, steps = p.host.enter(0, "main"), archive.region("upload")
     for t in range(0, 1000, 20):
@@ -410,8 +391,7 @@ def test_small_copies__gain_the_time_of_their_calls_too(archive, tmp_path):
     p.call(1000, 1010, "cuLaunchKernel", p.streams[0]).kernel(1006, 2000)
     p.call(1010, 2001, "cuCtxSynchronize")
     host.leave(2001, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
-    first = trace.analyze().diagnosis().findings[0]
+    first = opened(archive).analyze().diagnosis().findings[0]
     assert (first.kind, first.cause_region) == ("copies", "upload")
     assert first.gain_share == pytest.approx(50 * 16 / 2001, rel=0.02)
 
@@ -442,27 +422,21 @@ def gaps_of(rows, last=1000, until="launch"):
     return list(zip(found.begin.tolist(), found[until].tolist(), strict=True))
 
 
-def test_gaps__end_with_the_first_launch():
-    assert gaps_of([(50, 100, 20), (200, 300, 150)]) == [(0, 20), (100, 150), (300, 1000)]
-
-
-def test_gaps__what_is_launched_before_but_begins_later_is_pending():
-    # the third was launched at 110, before the second, on another stream
-    assert gaps_of([(50, 100, 20), (200, 210, 150), (220, 300, 110)]) == [(0, 20), (100, 110), (300, 1000)]
-
-
-def test_gaps__what_was_launched_a_little_before_begins_late_by_its_latency():
-    # launches take 30 ticks to begin what they launch
-    rows = [(50, 100, 20), (110, 150, 90), (165, 200, 105)]
-    assert gaps_of(rows, until="end") == [(0, 50), (100, 110), (200, 1000)]
-
-
-def test_gaps__of_devices_without_launches_nothing_is_known():
-    assert gaps_of([(50, 100, -1), (200, 300, -1)]) == []
-
-
-def test_gaps__before_what_has_no_launch_nothing_is_known():
-    assert gaps_of([(50, 100, -1), (200, 300, -1), (500, 1000, 450)]) == [(300, 450)]
+@pytest.mark.parametrize(
+    ("rows", "until", "gaps"),
+    [
+        ([(50, 100, 20), (200, 300, 150)], "launch", [(0, 20), (100, 150), (300, 1000)]),
+        # the third was launched at 110, before the second, on another stream: what begins later is pending
+        ([(50, 100, 20), (200, 210, 150), (220, 300, 110)], "launch", [(0, 20), (100, 110), (300, 1000)]),
+        # launches take 30 ticks to begin what they launch, so that what was launched a little before begins late
+        ([(50, 100, 20), (110, 150, 90), (165, 200, 105)], "end", [(0, 50), (100, 110), (200, 1000)]),
+        # nothing is known before what has no launch
+        ([(50, 100, -1), (200, 300, -1)], "launch", []),
+        ([(50, 100, -1), (200, 300, -1), (500, 1000, 450)], "launch", [(300, 450)]),
+    ],
+)
+def test_gaps__end_with_the_first_launch(rows, until, gaps):
+    assert gaps_of(rows, until=until) == gaps
 
 
 @pytest.mark.parametrize("seed", range(5))

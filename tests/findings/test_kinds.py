@@ -1,7 +1,5 @@
 """Findings for small programs with one problem each."""
 
-from __future__ import annotations
-
 from functools import partial
 from itertools import product
 from random import Random
@@ -96,21 +94,19 @@ def test_imbalance__names_rank_region_and_by_how_much():
     assert first.evidence["mine"] == 30_000 and first.evidence["others"] == 10_000
 
 
-def test_imbalance__that_happens_once_is_said_to():
-    first = late(4, lambda r, i: 9000 if (r, i) == (1, 6) else 1000).findings[0]
-    assert "longer than the others in assemble, once in 10 times" in first.what and first.rank == 1
-    assert first.evidence["trend"] == "once" and first.evidence["number"] == 7
-    assert "Find out what happened then" in first.advice
-
-
-def test_imbalance__every_third_time():
-    first = late(3, lambda r, i: 4000 if r == 1 and i % 3 == 2 else 1000, 18).findings[0]
-    assert first.what.endswith("every 3rd time") and first.rank == 1 and "every 3rd time" in first.advice
-
-
-def test_imbalance__that_grows():
-    first = late(3, lambda r, i: 1000 + 300 * i * (r == 2), 20).findings[0]
-    assert "ever longer" in first.what and first.rank == 2
+@pytest.mark.parametrize(
+    ("ranks", "work", "n", "rank", "what", "advice"),
+    [
+        (4, lambda r, i: 9000 if (r, i) == (1, 6) else 1000, 10, 1, "once in 10 times", "Find out what happened then"),
+        (3, lambda r, i: 4000 if r == 1 and i % 3 == 2 else 1000, 18, 1, "every 3rd time", "every 3rd time"),
+        (3, lambda r, i: 1000 + 300 * i * (r == 2), 20, 2, "ever longer", ""),
+    ],
+)
+def test_imbalance__that_changes_says_when(ranks, work, n, rank, what, advice):
+    first = late(ranks, work, n).findings[0]
+    assert what in first.what and first.rank == rank and advice in first.advice
+    if what.startswith("once"):
+        assert first.evidence["trend"] == "once" and first.evidence["number"] == 7
 
 
 def test_imbalance__of_now_one_now_another_is_no_ranks_fault():
@@ -441,6 +437,16 @@ def test_trend__over_the_run(excess, trend):
         ("void ExchangeHalo(const SparseMatrix&, Vector&)", "ExchangeHalo"),
         ("!$omp for @a.c:12", "!$omp for @a.c:12"),
         ("x" * 60, "x" * 20 + "..." + "x" * 17),
+        # as they are called in object files
+        ("_Z5sleepd", "sleep"),
+        ("_ZN4pool3runEv", "pool::run"),
+        ("_ZN4poolC2Ei", "pool::pool"),
+        ("_ZN4poolD1Ev", "pool::~pool"),
+        ("_ZNSt6threadC1Ev", "std::thread::thread"),
+        ("_ZNK3foo3barEv", "foo::bar"),
+        ("_ZL4helpi", "help"),
+        ("_Zabc", "_Zabc"),
+        ("_ZN99foo", "foo"),
     ],
 )
 def test_short__leaves_types_out(region, name):
@@ -574,32 +580,23 @@ def test_culprits__are_threads_of_every_rank_where_they_are_the_same(locations, 
 
 
 @pytest.mark.parametrize(
-    ("name", "function"),
+    ("facts", "subject", "said"),
     [
-        ("_Z5sleepd", "sleep"),
-        ("_ZN4pool3runEv", "pool::run"),
-        ("_ZN4poolC2Ei", "pool::pool"),
-        ("_ZN4poolD1Ev", "pool::~pool"),
-        ("_ZNSt6threadC1Ev", "std::thread::thread"),
-        ("_ZNK3foo3barEv", "foo::bar"),
-        ("_ZL4helpi", "help"),
-        ("_Zabc", "_Zabc"),
-        ("_ZN99foo", "foo"),
+        (
+            {"kind": "calls", "evidence": {"n_calls": 4000, "call": "MPI_Put"}},
+            ("put_cells", ""),
+            "4,000 calls of MPI_Put in put_cells take long",
+        ),
+        # who does nearly all of it has no ratio
+        (
+            {"kind": "computation", "locations": [0], "evidence": {"mine": 0.0802, "others": 7.01e-7}},
+            ("late_sender", "rank 0", "MPI_Recv", "rank"),
+            "rank 0 computes late_sender nearly alone: 80.2 ms, the others 701 ns",
+        ),
     ],
 )
-def test_short__names_functions_as_they_are_called_in_object_files(name, function):
-    assert wording.short(name) == function
-
-
-def test_computation__of_one_who_does_nearly_all_of_it_has_no_ratio():
-    facts = {"kind": "computation", "locations": [0], "evidence": {"mine": 0.0802, "others": 7.01e-7}}
-    one = wording.Subject("late_sender", "rank 0", "MPI_Recv", "rank")
-    assert wording.what(facts, one) == "rank 0 computes late_sender nearly alone: 80.2 ms, the others 701 ns"
-
-
-def test_calls__that_take_long_are_counted():
-    facts = {"kind": "calls", "evidence": {"n_calls": 4000, "call": "MPI_Put"}}
-    assert wording.what(facts, wording.Subject("put_cells", "")) == "4,000 calls of MPI_Put in put_cells take long"
+def test_wording__says_what_is_counted(facts, subject, said):
+    assert wording.what(facts, wording.Subject(*subject)) == said
 
 
 def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
@@ -607,10 +604,8 @@ def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
     for location in program.masters:
         location.enter(0, "main").enter(0, "exchange")
         location.collective(0, 60, 0, "allreduce", sent=8, received=8)
-        location.collective(60, 100, 0, "bcast", 0, sent=8, received=8)
-        location.leave(100).leave(200)
-    with program.trace() as trace:
-        [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "collectives"]
+        location.collective(60, 100, 0, "bcast", 0, sent=8, received=8).leave(100).leave(200)
+    [found] = [f for f in cube_of(program).diagnosis(50).findings if f.kind == "collectives"]
     assert found.what == "4 collective calls in exchange, most of all MPI_Allreduce, take long beyond waiting"
     assert (found.evidence["n_calls"], found.evidence["n_called"]) == (4, 2)
 
@@ -633,8 +628,7 @@ def test_places__of_processes_with_one_thread_have_no_thread(type):
     for rank, location in enumerate(program.masters[:3]):
         location.enter(0, "main").call(0, 80 if rank == 1 else 20, "work")
         location.collective(80 if rank == 1 else 20, 90, 0, "barrier").leave(100)
-    with program.trace() as trace:
-        [found] = [f for f in trace.analyze().diagnosis(50).findings if f.kind == "computation"]
+    [found] = [f for f in cube_of(program).diagnosis(50).findings if f.kind == "computation"]
     assert found.what.startswith("rank 1 computes") and found.thread is None
     assert [place.location for place in found.paid_by] == ["rank 0", "rank 2"]
 

@@ -1,7 +1,5 @@
 """Causes in analyses of a part of a run: a piece of its time, a region, some locations."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

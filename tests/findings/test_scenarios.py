@@ -1,7 +1,5 @@
 """Changes that are tried together: each gains the same as in a separate sweep."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

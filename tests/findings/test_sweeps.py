@@ -1,7 +1,5 @@
 """Pipelines of sweeps: their shape is that of the simulation, and the proposed block size is near the best there."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

@@ -2,28 +2,18 @@
 
 import importlib
 import json
-import os
-import subprocess
-import sys
 import time
 
 import numba
 import pytest
 from conftest import LONG
+from support.command_line import python
 
 from tracecols.cli.progress import compiling_ahead
 from tracecols.kernels import ahead
 from tracecols.kernels.kinds import kinds_of, numba_type
 
 LISTED = json.loads(ahead.LIST.read_text())
-
-
-def python(code, **environment):
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def plus_one(x):
@@ -69,7 +59,7 @@ def test_listed_kernels__are_those_an_analysis_calls(data):
     archives = [data / "hybrid_2x3", data / "kineto_gloo_3"]
     code = "import json, sys\nfrom pathlib import Path\nfrom benchmarks.first_run import called\n"
     code += f"for archive in {[str(a) for a in archives]}:\n    print(json.dumps(called([Path(archive)])))"
-    hybrid, training = map(json.loads, python(code).splitlines()[-2:])
+    hybrid, training = map(json.loads, python("-c", code).stdout.splitlines()[-2:])
     assert sorted(hybrid, key=str) == sorted(LISTED[-len(hybrid) :], key=str)
     assert all(kernel in LISTED for kernel in training)
 
@@ -80,9 +70,9 @@ def test_main__leaves_on_disk_what_a_call_finds(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
     # with as many processes as kernels, each share is one kernel, counted from the end of the list
     share = [name for _, name, _ in LISTED[::-1]].index("find_range")
-    python(f"from tracecols.kernels import ahead\nahead.main(['{share}', '{n}'])", **cache)
+    python("-c", f"from tracecols.kernels import ahead\nahead.main(['{share}', '{n}'])", env=cache)
     call = "import numpy as np\nfrom tracecols.kernels.groups import find_range\nfind_range(np.zeros(3, np.int64))\nimport sys\nprint('numba' in sys.modules)"
-    assert python(call, **cache) == "False\n"
+    assert python("-c", call, env=cache).stdout == "False\n"
 
 
 def test_compiling_ahead__starts_processes_with_the_first_kernel_that_is_compiled_and_ends_them(started):

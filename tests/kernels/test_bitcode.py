@@ -1,12 +1,10 @@
 """Kernels that a wheel contains as LLVM bitcode (`tracecols.kernels.bitcode`)."""
 
 import json
-import os
-import subprocess
-import sys
 import zipfile
 
 import pytest
+from support.command_line import python
 
 from tracecols.kernels import bitcode
 
@@ -56,14 +54,7 @@ except ValueError as error:
 
 def run(folder, code, **environment):
     """Run code in a folder with kernels; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(folder), **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
-    assert not done.returncode, done.stderr
+    done = python("-c", code, env={"PYTHONPATH": str(folder), **environment}, cwd=folder)
     return done.stdout
 
 

@@ -1,7 +1,5 @@
 """Where compiled kernels are kept when neither the package nor the home directory can be written."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -16,6 +14,7 @@ import numba
 import numpy as np
 import pytest
 from conftest import DATA
+from support.command_line import python
 
 from tracecols.errors import KernelCacheWarning
 from tracecols.kernels import cache
@@ -161,13 +160,9 @@ def outer(value):
 
 def call(folder, what="one", result=7):
     """Call kernels in a new process; return whether it has imported numba."""
-    done = subprocess.run(
-        [sys.executable, "-c", CALLED, what, str(result)],
-        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")},
-        capture_output=True,
-        text=True,
+    done = python(
+        "-c", CALLED, what, str(result), env={"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")}
     )
-    assert not done.returncode, done.stderr
     return done.stdout == "True\n"
 
 
@@ -219,13 +214,7 @@ def test_loaded_kernels__raise_what_they_raise(tmp_path):
         "except ValueError as error:\n    print(error)\nprint(inner(np.arange(3), 1))"
     )
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        done = python("-c", code, env={"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")})
         assert done.stdout == "negative\n4\n"
 
 

@@ -1,7 +1,5 @@
 """Kernels that number, count, pair, join and reduce within groups, against their definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Kernels of threads in teams."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tracecols.enhance.dataflow.grouping import pair_nested

@@ -1,8 +1,6 @@
 """Kernels against their oracles: compiled and plain, read-only input, zero and one event, any split into batches, full
 buffers."""
 
-from __future__ import annotations
-
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The kernels of timelines against their oracles: compiled and plain, any split into batches, full buffers, windows."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -75,8 +73,7 @@ def test_draw_events__a_window_cuts_slices(script, ends, tiny):
     window = ends[0], sum(ends)
     slices, _ = draw(store, window=window, tiny=tiny)
     assert all(window[0] <= s[0] <= s[1] <= window[1] for s in slices)
-    expected = oracle.within(oracle.slices(store.events), *window)
-    assert [s for s in slices if s[0] < s[1]] == expected
+    assert [s for s in slices if s[0] < s[1]] == oracle.within(oracle.slices(store.events), *window)
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Columns of tables, and rows taken from them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

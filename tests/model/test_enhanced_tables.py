@@ -10,8 +10,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 
@@ -21,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import slow
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.random_programs import RandomProgram
 
 import tracecols
@@ -169,9 +167,9 @@ def test_tables__of_programs_that_create_threads(ascends, archive, tmp_path, mon
         pool = archive.comm("", ranks, paradigm="pthread")
         main.enter(0, "main")
         for k, thread in enumerate(threads, 1):
-            main.enter(k, "pthread_create").record(k, "ThreadCreate", team=pool, sequence=k).leave(k, "pthread_create")
-            thread.record(10 - k, "ThreadBegin", team=pool, sequence=k).call(20, 30, "work")
-            thread.record(40 + process, "ThreadEnd", team=pool, sequence=k)
+            main.enter(k, "pthread_create").create_thread(k, k, pool).leave(k, "pthread_create")
+            thread.begin_thread(10 - k, k, pool).call(20, 30, "work")
+            thread.end_thread(40 + process, k, pool)
         main.leave(50, "main")
     path = tracecols.convert(archive.write(), tmp_path / "x.trace")
     if not ascends:
@@ -639,11 +637,7 @@ reset_peak()
 frame = trace.events
 print((peak() - before) / sum(frame[c].to_numpy().nbytes for c in frame))
 """
-    root = Path(__file__).parents[2]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 1.3
+    assert float(python("-c", code).stdout) < 1.3
 
 
 def test_catalog__two_threads_make_a_table_once(own, monkeypatch):

@@ -1,16 +1,12 @@
 """Readable tables: ranks, threads, names, seconds, nulls; one name for each thing; locations as text; conversions that
 refuse wrong input."""
 
-from __future__ import annotations
-
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
-from support.command_line import executed, run
+from support.command_line import executed, python, run
 from support.offload_program import small
 
 import tracecols
@@ -120,10 +116,10 @@ def test_sql__of_no_statement_is_refused(trace, query):
         trace.sql(query)
 
 
-def test_sql__of_a_trace_without_events_has_none(archive, tmp_path):
+def test_sql__of_a_trace_without_events_has_none(archive, opened):
     pytest.importorskip("duckdb")
     archive.mpi(2)
-    empty = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    empty = opened(archive)
     assert empty.sql("select row, time, enterptr from events").empty
 
 
@@ -203,7 +199,7 @@ def test_locations__in_words_mean_the_same_everywhere(given, expected, trace, tm
 
 
 @pytest.mark.slow
-def test_locations__in_words_at_the_command_line(trace, tmp_path, monkeypatch):
+def test_locations__in_words_at_the_command_line(trace, opened, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     executed("analyze", trace.path, "--locations", "rank 0 thread 0-1", "-p", "time")
@@ -214,7 +210,7 @@ def test_locations__in_words_at_the_command_line(trace, tmp_path, monkeypatch):
     assert "locations rank 0 thread 0-1" in repr(cube)
     assert run("analyze", trace.path, "--locations", "rank 0 thread 0-1", "-p", "time").exit_code == 0
     assert run("export", trace.path, "x.otf2", "--locations", "rank 1").exit_code == 0
-    again = tracecols.open(tracecols.convert(tmp_path / "x.otf2", tmp_path / "again.trace"))
+    again = opened(tmp_path / "x.otf2")
     assert len(again.events) == len(trace.read_events(rank=1))
     output = executed("export", trace.path, "y.otf2", "--locations", "rank 7", code=1)
     assert "no location has rank 7\n  there are ranks 0 to 1, threads 0 to 2 (see tracecols info)" in output
@@ -289,9 +285,9 @@ def test_conversions__keep_index_name_and_null(trace):
     assert np.ndim(trace.duration(3)) == 0
 
 
-def test_seconds__where_the_clock_starts_at_zero_are_durations(archive, tmp_path):
+def test_seconds__where_the_clock_starts_at_zero_are_durations(archive, opened):
     archive.mpi(1).ranks[0].call(5, 10, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert trace.seconds(5) == trace.duration(5) == 5e-9
 
 
@@ -327,7 +323,7 @@ def test_names__that_are_wrong_are_answered_with_the_nearest(call, words, trace)
 
 def test_import__loads_neither_pandas_nor_matplotlib():
     code = "import sys, tracecols; print([m for m in ('pandas', 'pyarrow', 'numba', 'matplotlib') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert python("-c", code).stdout == "[]\n"
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

@@ -1,7 +1,5 @@
 """The table of wait states, and the other tables that depend on the conventions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,15 +14,11 @@ from tracecols.patterns.registry import CONVENTIONS
 from tracecols.schema.causes import BY_CONVENTIONS, IN_SECONDS
 from tracecols.testing import Program
 
-KEPT = sorted(p.parent for p in DATA.glob("*/traces.otf2"))
-
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory):
+def traces(store_of):
     """Return the kept traces by name, each scanned once."""
-    folder = tmp_path_factory.mktemp("waits")
-    kept = (p for p in KEPT if p.name in ("hybrid_2x3", "coll"))
-    return {p.name: tracecols.open(tracecols.convert(p, folder / f"{p.name}.trace"), jobs=1) for p in kept}
+    return {name: tracecols.open(store_of(DATA / name), jobs=1) for name in ("hybrid_2x3", "coll")}
 
 
 def late_start():

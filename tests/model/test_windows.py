@@ -1,7 +1,5 @@
 """Windows of long processes: analysing them window by window gives the same results."""
 
-from __future__ import annotations
-
 import gc
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -117,8 +115,7 @@ def test_windows__with_periods(periods, tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_windows__of_random_programs(seed, tmp_path, monkeypatch):
-    program = RandomProgram(seed, tmp_path / "traces.otf2", 60)
-    path = program.model(tmp_path).store.path
+    path = RandomProgram(seed, tmp_path / "traces.otf2", 60).model(tmp_path).store.path
     assert_same(path, monkeypatch, [4, 20, 100], ("exact", "scalasca", "expert"))
 
 

@@ -130,8 +130,8 @@ def test_early_scan__before_anybody_sends_is_no_wait(archive, analyze, op):
 
 @small
 @pytest.mark.parametrize("name", ["gatherv_nosender", "scan_rank0_sends_nothing"])
-def test_small_archives__nobody_sends(name, tmp_path):
-    cube = tracecols.open(tracecols.convert(SHARED / "otf2_small" / name, tmp_path / "x.trace")).analyze()
+def test_small_archives__nobody_sends(name, opened):
+    cube = opened(SHARED / "otf2_small" / name).analyze()
     assert [p for p in cube.properties.id if "early" in p and cube.total(p)] == []
     assert max(cube.total(p) for p in cube.properties.id if cube.properties.root_of(p) == "time") == cube.total("time")
 
@@ -140,9 +140,9 @@ def test_small_archives__nobody_sends(name, tmp_path):
 
 
 @small
-def test_small_archives__sums_beyond_64_bits(tmp_path):
+def test_small_archives__sums_beyond_64_bits(opened, tmp_path):
     # two locations of 6.9e6 s at 10^12 ticks per second: each fits into 64 bits, their sum does not
-    cube = tracecols.open(tracecols.convert(SHARED / "otf2_small" / "sum_overflow", tmp_path / "x.trace")).analyze()
+    cube = opened(SHARED / "otf2_small" / "sum_overflow").analyze()
     assert cube.total("time") == pytest.approx(13_835_058, abs=1)
     assert cube.by_call_path("time", "iii").max() == pytest.approx(13_835_058, abs=1)
     assert cube.by_system("time").max() == pytest.approx(13_835_058, abs=1)

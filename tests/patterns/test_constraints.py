@@ -1,7 +1,5 @@
 """Constraints of a valid trace (thesis 3.6.4): each violated by a few events, reported with count, time and names."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -209,7 +207,7 @@ def test_collectives__non_blocking_ones_and_those_on_files(archive, violated):
         "IoHandle", name=name, file=file, io_paradigm=0, io_handle_flags=0, comm=mpi.world, parent=None
     )
     for one in mpi.ranks:
-        one.enter(1, "MPI_Ibarrier").record(1, "NonBlockingCollectiveRequest", request=0).leave(2, "MPI_Ibarrier")
+        one.enter(1, "MPI_Ibarrier").start_collective(1, 0).leave(2, "MPI_Ibarrier")
     a = mpi.ranks[0].enter(3, "MPI_Wait").complete_collective(4, "barrier", 0, communicator=mpi.world)
     a.leave(5, "MPI_Wait").enter(10, "MPI_File_open")
     a.record(11, "IoCreateHandle", handle=handle, mode=0, creation_flags=0, status_flags=0).leave(12, "MPI_File_open")
@@ -272,12 +270,10 @@ def test_tasks__completed_again(archive, violated):
 def test_locks__alternate(archive, violated):
     (a, b), _team = archive.openmp(2)
     # lock 1 is acquired twice (nested); lock 2 is acquired and released while another thread holds it; lock 3 is kept
-    a.acquire(1, 1, 1).acquire(2, 1, 2).release(3, 1, 2).release(4, 1, 1)
-    a.acquire(10, 2, 1)
+    a.acquire(1, 1, 1).acquire(2, 1, 2).release(3, 1, 2).release(4, 1, 1).acquire(10, 2, 1)
     b.acquire(12, 2, 2)
     a.release(14, 2, 1)
-    b.release(16, 2, 2)
-    b.release(20, 3, 0).acquire(21, 3, 1)
+    b.release(16, 2, 2).release(20, 3, 0).acquire(21, 3, 1)
     assert violated(archive, 9) == {
         "lock events that do not alternate": (
             4,

@@ -140,8 +140,6 @@ def test_declare__has_variants_of_the_property_of_what_finds_it_and_of_arguments
     assert (other.conventions, other.table) == ("exact", "sends")
 
 
-# -- a wait of a plug-in -----------------------------------------------------------------------------------------------
-
 LATE_COPY = """
 import tracecols
 

@@ -4,8 +4,6 @@ The recorded traces with reference severities are in test_references. The simula
 with those (below); for random programs, it is as reliable as its interpretation of the analyser.
 """
 
-from __future__ import annotations
-
 import random
 
 import pandas as pd
@@ -68,12 +66,12 @@ def test_simulation__agrees_with_the_references(reference):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_archives__have_the_severities_of_the_merged_trace(seed, tmp_path):
+def test_archives__have_the_severities_of_the_merged_trace(seed, opened, tmp_path):
     recording = random_recording(
         seed, n_processes=3, n_threads=1 + seed % 3, n_rounds=20, rma=seed % 2 == 0, mergeable=True
     )
     write_archive(recording, tmp_path / "epik_x", seed, sparse=seed % 2 == 0, compress=seed % 3 > 0)
-    trace = tracecols.open(tracecols.convert(tmp_path / "epik_x", tmp_path / "x.trace"))
+    trace = opened(tmp_path / "epik_x")
     assert trace.manifest["source"]["format"] == "EPILOG 1.9, archive"
     assert differences(severities(merge_archive(tmp_path / "epik_x")), trace.analyze("expert")) == {}
 
@@ -134,8 +132,8 @@ def test_properties__exist_only_where_they_can(convert):
 
 
 @pytest.mark.slow
-def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, tmp_path):
-    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace"))
+def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, opened):
+    trace = opened(data / "hybrid_2x3")
     scalasca, expert = trace.analyze(), trace.analyze("expert")
     same = {
         "mpi": "mpi", "mpi_sync_collective": "mpi_sync_collective", "mpi_point2point": "mpi_point2point",
@@ -152,7 +150,7 @@ def test_both_conventions__say_the_same_where_their_rules_are_the_same(data, tmp
     assert expert.total("time") > expert.total("execution") + expert.total("omp_idle_threads") - 1e-9
 
 
-def test_shmem__is_grouped_by_name(tmp_path):
+def test_shmem__is_grouped_by_name(opened, tmp_path):
     w = EpilogWriter()
     names = (
         "main", "shmem_get", "shmem_double_put", "shmem_broadcast64", "shmem_barrier_all", "shmem_set_lock", "shmalloc",
@@ -165,7 +163,7 @@ def test_shmem__is_grouped_by_name(tmp_path):
         w.enter(thread, float(i), name).exit(thread, i + 0.5)
     w.exit(thread, 10.0)
     w.write(tmp_path / "x.elg")
-    cube = tracecols.open(tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace")).analyze("expert")
+    cube = opened(tmp_path / "x.elg").analyze("expert")
     halves = {
         "shmem": 6, "shmem_communication": 3, "shmem_rma_communication": 2, "shmem_collective": 1,
         "shmem_synchronization": 3, "shmem_barrier": 1, "shmem_p2p_synchronization": 1, "shmem_memory_management": 1,

@@ -1,7 +1,5 @@
 """The page of ten questions has the right outputs; ``python tests/support/gallery.py`` writes them after a change."""
 
-from __future__ import annotations
-
 import re
 
 import pandas as pd

@@ -3,6 +3,7 @@ partitioning."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -57,16 +58,13 @@ instead of the tree: a thread that executed what the first one did not is charge
 
 
 @pytest.fixture(scope="module")
-def analyzed(tmp_path_factory):
+def analyzed(store_of):
     """Convert, enhance and analyze a trace, once."""
-    known = {}
 
+    @functools.cache
     def run(folder: Path):
-        if folder not in known:
-            store = Store(tracecols.convert(folder, tmp_path_factory.mktemp("invariants") / f"{folder.name}.trace"))
-            model = enhance(store, 1)
-            known[folder] = model, analyze_model(model)
-        return known[folder]
+        model = enhance(Store(store_of(folder)), 1)
+        return model, analyze_model(model)
 
     return run
 

@@ -8,7 +8,6 @@ import pytest
 from support.laws import same
 from support.severities import cells
 
-import tracecols
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.search.cube import analyze_model
 from tracecols.testing import Program, severities
@@ -181,7 +180,7 @@ def test_barrier__uses_begin_and_end_of_the_operation_not_of_the_call(archive, a
     mpi = archive.mpi(2)
     end = {"op": 0, "communicator": mpi.world, "root": None, "sent": 0, "received": 0}
     for rank, begin in zip(mpi.ranks, (15, 30), strict=True):
-        rank.enter(10, "MPI_Barrier").record(begin, "MpiCollectiveBegin").record(40, "MpiCollectiveEnd", **end).leave(
+        rank.enter(10, "MPI_Barrier").begin_collective(begin).record(40, "MpiCollectiveEnd", **end).leave(
             90, "MPI_Barrier"
         )
     cube = analyze(archive)
@@ -213,18 +212,24 @@ def test_members__that_lack_are_not_waited_for(archive, analyze):
 
 
 @pytest.mark.parametrize(
-    ("times", "expected"),
+    ("call", "name", "times", "expected"),
     [
-        ([(0, 20), (5, 26)], {("MPI_Init", 1): 6}),  # from the first exit
-        ([(0, 20), (5, 20)], {}),
-        ([(0, 20), (25, 40)], {("MPI_Init", 1): 15}),  # not before the last has entered
+        # completion after the first has left, but not before the last has entered
+        ("MPI_Init", "mpi_init_completion", [(0, 20), (5, 26)], {1: 6}),
+        ("MPI_Init", "mpi_init_completion", [(0, 20), (5, 20)], {}),
+        ("MPI_Init", "mpi_init_completion", [(0, 20), (25, 40)], {1: 15}),
+        # wait until the last has entered, but not beyond the own exit
+        ("MPI_Finalize", "mpi_finalize_wait", [(10, 50), (40, 51)], {0: 30}),
+        ("MPI_Finalize", "mpi_finalize_wait", [(40, 50), (40, 51)], {}),
+        ("MPI_Finalize", "mpi_finalize_wait", [(10, 30), (40, 51)], {0: 20}),
     ],
 )
-def test_init__completion_after_the_first_has_left(archive, analyze, times, expected):
-    mpi = archive.mpi(2)
-    for rank, (t, x) in zip(mpi.ranks, times, strict=True):
-        rank.call(t, x, "MPI_Init")
-    assert cells(analyze(archive), "mpi_init_completion") == expected
+def test_init_and_finalize__complete_after_the_first_and_wait_for_the_last(
+    archive, analyze, call, name, times, expected
+):
+    for rank, (t, x) in zip(archive.mpi(2).ranks, times, strict=True):
+        rank.call(t, x, call)
+    assert cells(analyze(archive), name) == {(call, rank): value for rank, value in expected.items()}
 
 
 def test_init__waiting_is_no_wait_state(archive, analyze):
@@ -234,21 +239,6 @@ def test_init__waiting_is_no_wait_state(archive, analyze):
     cube = analyze(archive)
     assert cells(cube, "mpi_init_completion") == cells(cube, "mpi_finalize_wait") == {}
     assert cells(cube, "mpi_init_exit") == {("MPI_Init_thread", 0): 20, ("MPI_Init_thread", 1): 5}
-
-
-@pytest.mark.parametrize(
-    ("times", "expected"),
-    [
-        ([(10, 50), (40, 51)], {("MPI_Finalize", 0): 30}),
-        ([(40, 50), (40, 51)], {}),
-        ([(10, 30), (40, 51)], {("MPI_Finalize", 0): 20}),  # not beyond the own exit
-    ],
-)
-def test_finalize__wait_until_the_last_has_entered(archive, analyze, times, expected):
-    mpi = archive.mpi(2)
-    for rank, (t, x) in zip(mpi.ranks, times, strict=True):
-        rank.call(t, x, "MPI_Finalize")
-    assert cells(analyze(archive), "mpi_finalize_wait") == expected
 
 
 def test_finalize__that_the_last_process_never_leaves_is_its_delay(archive, analyze):
@@ -327,9 +317,9 @@ def test_handles__that_are_left_before_the_last_has_come_are_not_waited_for(arch
     assert cells(analyze(archive), "mpi_mgmt_comm_wait") == {}
 
 
-def test_handles__say_who_lets_others_wait(archive, tmp_path):
+def test_handles__say_who_lets_others_wait(archive, opened):
     with_handles(archive.mpi(2))
-    waits = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).frame("waits", raw=True)
+    waits = opened(archive).frame("waits", raw=True)
     (wait,) = (row for row in waits.itertuples() if row.property == "mpi_mgmt_comm_wait")
     assert (wait.begin_time, wait.end_time, wait.cause_location, wait.cause_time) == (20, 50, 1, 50)
 
@@ -342,7 +332,7 @@ def started(archive, op, root=None, starts=(10, 40, 70), last=2):
     sends."""
     mpi = archive.mpi(3)
     for p, (rank, start) in enumerate(zip(mpi.ranks, starts, strict=True)):
-        rank.enter(0, "main").enter(start, "MPI_Istart").record(start + 1, "NonBlockingCollectiveRequest", request=3)
+        rank.enter(0, "main").enter(start, "MPI_Istart").start_collective(start + 1, 3)
         rank.leave(start + 2, "MPI_Istart").enter(start + 10, "MPI_Wait")
         end = (75, 76, 90)[p]
         if p <= last:
@@ -411,7 +401,7 @@ def test_nonblocking__of_several_in_one_call_the_longest_counts(archive, analyze
     for rank, starts in zip(mpi.ranks, ((10, 12), (40, 60)), strict=True):
         rank.enter(0, "main")
         for request, start in enumerate(starts):
-            rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=request)
+            rank.enter(start, "MPI_Ibarrier").start_collective(start, request)
             rank.leave(start + 1, "MPI_Ibarrier")
         rank.enter(starts[1] + 5, "MPI_Waitall")
         # completed in a different order than started

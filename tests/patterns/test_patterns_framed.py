@@ -1,7 +1,5 @@
 """Patterns written with data frames: the same severities as those written with arrays, for any partitioning."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Late Sender, Late Receiver and wrong order, counts and volumes: times in ticks, worked out by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,9 +30,6 @@ def isend(rank, begin, peer, comm, request, tag=0, length=8):
     rank.enter(begin, "MPI_Isend").start_send(begin + 1, peer, comm, request, tag, length).leave(begin + 2, "MPI_Isend")
 
 
-# -- Late Sender -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("enter", "expected"),
     [
@@ -43,6 +38,10 @@ def isend(rank, begin, peer, comm, request, tag=0, length=8):
         (11, {("MPI_Recv", 1): 1}),
         (5, {}),
         (35, {("MPI_Recv", 1): 25}),
+        (39, {("MPI_Recv", 1): 29}),
+        # the clocks differ so much that the send begins after the receive has ended: the wait ends with the call
+        (40, {("MPI_Recv", 1): 30}),
+        (50, {("MPI_Recv", 1): 30}),
     ],
 )
 def test_late_sender__waits_until_the_send_begins(archive, analyze, enter, expected):
@@ -53,15 +52,6 @@ def test_late_sender__waits_until_the_send_begins(archive, analyze, enter, expec
     assert cells(cube, "mpi_latesender") == expected
     assert cells(cube, "mpi_cls_count") == dict.fromkeys(expected, 1)
     assert cells(cube, "mpi_sls_count") == {}
-
-
-@pytest.mark.parametrize(("enter", "expected"), [(39, 29), (40, 30), (50, 30)])
-def test_late_sender__ends_with_the_call(archive, analyze, enter, expected):
-    # the clocks differ so much that the send begins after the receive has ended
-    mpi = archive.mpi(2)
-    send(mpi.ranks[0], enter, 60, 1, mpi.world)
-    recv(mpi.ranks[1], 10, 38, 40, 0, mpi.world)
-    assert cells(analyze(archive), "mpi_latesender") == {("MPI_Recv", 1): expected}
 
 
 def test_late_sender__of_a_posted_receive_is_charged_to_the_wait(archive, analyze):
@@ -128,9 +118,6 @@ def test_late_sender__does_not_count_outside_mpi(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender") == {}
 
 
-# -- wrong order -------------------------------------------------------------------------------------------------------
-
-
 def test_wrong_order__same_source(archive, analyze):
     # sent: tag 1 at 21, tag 2 at 31; received: tag 2 first, so that it waits for its late sender while tag 1 is there
     mpi = archive.mpi(2)
@@ -145,46 +132,37 @@ def test_wrong_order__same_source(archive, analyze):
     assert cells(cube, "mpi_clswo_count") == {("MPI_Recv", 1): 1}
 
 
-def test_wrong_order__different_sources(archive, analyze):
+@pytest.mark.parametrize(
+    ("sender", "rank", "is_swapped", "is_same", "is_same_rank"),
+    [
+        (1, 1, False, False, False),
+        # process 1 is rank 0 of `swapped`: another process, though the rank is the same
+        (1, 0, True, False, True),
+        # both messages are sent by process 0, which is rank 1 of `swapped`
+        (0, 1, True, True, False),
+    ],
+)
+def test_wrong_order__sources_are_processes_whatever_the_communicator(
+    archive, analyze, sender, rank, is_swapped, is_same, is_same_rank
+):
     mpi = archive.mpi(3)
+    comm = archive.comm("swapped", [1, 0, 2]) if is_swapped else mpi.world
     send(mpi.ranks[0], 20, 22, 2, mpi.world)
-    send(mpi.ranks[1], 30, 32, 2, mpi.world)
-    recv(mpi.ranks[2], 10, 34, 35, 1, mpi.world)
+    send(mpi.ranks[sender], 30, 32, 2, comm)
+    recv(mpi.ranks[2], 10, 34, 35, rank, comm)
     recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
-    cube = analyze(archive)
-    for name in ("mpi_latesender", "mpi_latesender_wo", "mpi_lswo_different"):
-        assert cells(cube, name) == {("MPI_Recv", 2): 20}
-    assert cells(cube, "mpi_lswo_same") == {}
-
-
-def test_wrong_order__sources_are_processes_whatever_the_communicator(archive, analyze):
-    # process 1 is rank 0 of `swapped`: another process, though the rank is the same
-    mpi = archive.mpi(3)
-    swapped = archive.comm("swapped", [1, 0, 2])
-    send(mpi.ranks[0], 20, 22, 2, mpi.world)
-    send(mpi.ranks[1], 30, 32, 2, swapped)
-    recv(mpi.ranks[2], 10, 34, 35, 0, swapped)
-    recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
-    cube = analyze(archive)
-    assert cells(cube, "mpi_lswo_different") == {("MPI_Recv", 2): 20}
-    assert cells(cube, "mpi_lswo_same") == {}
-    # the reference compares only the ranks, and takes them for the same source
-    cube = analyze(archive, "scalasca")
-    assert cells(cube, "mpi_lswo_same") == {("MPI_Recv", 2): 20}
-    assert cells(cube, "mpi_lswo_different") == {}
-
-
-def test_wrong_order__one_process_has_several_ranks(archive, analyze):
-    # both messages are sent by process 0, which is rank 1 of `swapped`
-    mpi = archive.mpi(3)
-    swapped = archive.comm("swapped", [1, 0, 2])
-    send(mpi.ranks[0], 20, 22, 2, mpi.world)
-    send(mpi.ranks[0], 30, 32, 2, swapped)
-    recv(mpi.ranks[2], 10, 34, 35, 1, swapped)
-    recv(mpi.ranks[2], 40, 41, 42, 0, mpi.world)
-    cube = analyze(archive)
-    assert cells(cube, "mpi_lswo_same") == {("MPI_Recv", 2): 20}
-    assert cells(cube, "mpi_lswo_different") == {}
+    # the reference compares only the ranks
+    for conventions, same in (("exact", is_same), ("scalasca", is_same_rank)):
+        cube = analyze(archive, conventions)
+        found = {
+            "mpi_lswo_same": same,
+            "mpi_lswo_different": not same,
+            "mpi_latesender": True,
+            "mpi_latesender_wo": True,
+        }
+        assert {name: cells(cube, name) for name in found} == {
+            name: {("MPI_Recv", 2): 20} if is_there else {} for name, is_there in found.items()
+        }
 
 
 def test_wrong_order__needs_a_late_sender_and_an_earlier_send(archive, analyze):
@@ -244,9 +222,6 @@ def test_wrong_order__looks_further_than_the_last_hundred(archive, analyze):
     assert cells(analyze(archive), "mpi_latesender_wo") == {("MPI_Recv", 1): 150}
 
 
-# -- wrong order by definition -----------------------------------------------------------------------------------------
-
-
 class TwoRegions:
     """The parts of a model that the patterns need: call path 0 is MPI_Recv, 1 is MPI_Waitall."""
 
@@ -302,9 +277,6 @@ def test_wrong_order__is_that_of_the_definition(locations, last_call_never_ends)
     assert (found >= 0).tolist() == expected
 
 
-# -- Late Receiver -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
@@ -327,18 +299,20 @@ def test_late_receiver__of_blocking_sends(archive, analyze, call, expected):
     assert cells(cube, "mpi_clr_count") == dict.fromkeys(expected, 1)
 
 
-@pytest.mark.parametrize(("leave", "expected"), [(29, {}), (30, {}), (31, {("MPI_Send", 0): 20})])
-def test_late_receiver__not_if_the_send_has_returned(archive, analyze, leave, expected):
+@pytest.mark.parametrize(
+    ("leave", "enter", "expected"),
+    [
+        (29, 30, {}),
+        (30, 30, {}),
+        (31, 30, {("MPI_Send", 0): 20}),
+        (40, 9, {}),
+        (40, 10, {}),
+        (40, 11, {("MPI_Send", 0): 1}),
+    ],
+)
+def test_late_receiver__not_if_the_send_has_returned_or_the_receive_was_there(archive, analyze, leave, enter, expected):
     mpi = archive.mpi(2)
     send(mpi.ranks[0], 10, leave, 1, mpi.world)
-    recv(mpi.ranks[1], 30, 38, 39, 0, mpi.world)
-    assert cells(analyze(archive), "mpi_latereceiver") == expected
-
-
-@pytest.mark.parametrize(("enter", "expected"), [(9, {}), (10, {}), (11, {("MPI_Send", 0): 1})])
-def test_late_receiver__not_if_the_receive_was_there(archive, analyze, enter, expected):
-    mpi = archive.mpi(2)
-    send(mpi.ranks[0], 10, 40, 1, mpi.world)
     recv(mpi.ranks[1], enter, 38, 39, 0, mpi.world)
     assert cells(analyze(archive), "mpi_latereceiver") == expected
 
@@ -439,9 +413,6 @@ def test_latereceiver_wrong_order__not_if_the_other_message_is(archive, analyze,
     cube = analyze(archive)
     assert cells(cube, "mpi_latereceiver") == {("MPI_Send", 0): 16}
     assert cells(cube, "mpi_latereceiver_wo") == {}
-
-
-# -- counts and volumes ------------------------------------------------------------------------------------------------
 
 
 def test_counts__messages_without_payload_are_synchronisations(archive, analyze):

@@ -145,9 +145,6 @@ def test_overhead__is_not_the_time_recording_was_off(archive, analyze):
     assert cells(cube, "comp") == {("f", 0): 6, ("MEASUREMENT OFF", 0): 6}
 
 
-# -- counters ----------------------------------------------------------------------------------------------------------
-
-
 def counter(archive: Archive, mode: str, of: str = "int64") -> int:
     """Define a counter in a separate metric class."""
     modes = {name: number for number, name in enums.METRIC_MODES.items()}
@@ -175,13 +172,21 @@ def counted(archive, metric, of, values):
         event(10 * t, region)
 
 
-@pytest.mark.parametrize("of", ["int64", "uint64", "double"])
-def test_counters__that_accumulate_belong_to_the_call_path_in_between(archive, analyze, of):
-    # 100 before f, then 5 in f, 20 in g, 3 in f again
-    values = [100, 105, 125, 128]
-    counted(
-        archive, counter(archive, "accumulated_start", of), of, [float(v) for v in values] if of == "double" else values
-    )
+@pytest.mark.parametrize(
+    ("mode", "of", "values"),
+    [
+        # 100 before f, then 5 in f, 20 in g, 3 in f again
+        ("accumulated_start", "int64", [100, 105, 125, 128]),
+        ("accumulated_start", "uint64", [100, 105, 125, 128]),
+        ("accumulated_start", "double", [100.0, 105.0, 125.0, 128.0]),
+        # counters that wrap around keep their differences
+        ("accumulated_start", "uint64", [2**64 - 2, 3, 23, 26]),
+        # relative values are such differences; the first one precedes f, outside of all regions
+        ("relative_last", "int64", [100, 5, 20, 3]),
+    ],
+)
+def test_counters__that_accumulate_belong_to_the_call_path_in_between(archive, analyze, mode, of, values):
+    counted(archive, counter(archive, mode, of), of, values)
     cube = analyze(archive)
     assert cells(cube, "misses") == {("f", 0): 8, ("g", 0): 20}
     assert cube.properties.unit[cube.properties.number["misses"]] == "#"
@@ -195,17 +200,6 @@ def test_counters__that_accumulate_begin_with_their_first_value(archive, analyze
         x.record(t, "Metric", source=metric, values=[(enums.VALUE_TYPES.index("int64"), value)])
     x.leave(10, "f")
     assert cells(analyze(archive), "misses") == {("f", 0): 7}
-
-
-def test_counters__that_wrap_around_keep_their_differences(archive, analyze):
-    counted(archive, counter(archive, "accumulated_start", "uint64"), "uint64", [2**64 - 2, 3, 23, 26])
-    assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
-
-
-def test_counters__that_are_relative_are_such_differences(archive, analyze):
-    # the first value precedes f, outside of all regions
-    counted(archive, counter(archive, "relative_last"), "int64", [100, 5, 20, 3])
-    assert cells(analyze(archive), "misses") == {("f", 0): 8, ("g", 0): 20}
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 20])
@@ -233,9 +227,6 @@ def test_counters__of_long_locations_are_added_up_chunk_by_chunk(chunk, archive,
 def test_counters__that_are_absolute_cannot_be_added(archive, analyze):
     counted(archive, counter(archive, "absolute_point"), "int64", [100, 105, 125, 128])
     assert "misses" not in analyze(archive).properties.id
-
-
-# -- the registry ------------------------------------------------------------------------------------------------------
 
 
 def test_registry__refuses_what_is_no_tree():

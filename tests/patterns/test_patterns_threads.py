@@ -1,11 +1,8 @@
 """OpenMP: management, barriers, locks, idle threads: times in ticks, worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 from support.severities import cells
 
-import tracecols
 from tracecols.schema import EventKind, enums
 from tracecols.search.cube import analyze_model
 from tracecols.search.matches import find_waits
@@ -152,13 +149,13 @@ def test_barrier__outside_a_parallel_region_is_no_wait(archive, analyze):
 
 
 def switch(thread, t, team, task):
-    return thread.record(t, "ThreadTaskSwitch", team=team, creator=task[0], generation=task[1])
+    return thread.switch_task(t, task, team)
 
 
 def execute(thread, t, end, team, task):
     """Run a task to its end, and continue with the implicit task."""
     switch(thread, t, team, task).call(t, end, TASK)
-    thread.record(end, "ThreadTaskComplete", team=team, creator=task[0], generation=task[1])
+    thread.complete_task(end, task, team)
     switch(thread, end, team, (task[0], 0))
 
 
@@ -199,11 +196,9 @@ def test_barrier__a_task_that_was_interrupted_counts_with_what_was_executed(arch
     master, team = region.begin(0, 15), region.team
     master.enter(20, IMPLICIT)
     switch(master, 22, team, (0, 1)).enter(22, TASK).enter(23, "!$omp taskwait @a.c:8")
-    switch(master, 24, team, (0, 2)).call(24, 30, TASK).record(
-        30, "ThreadTaskComplete", team=team, creator=0, generation=2
-    )
+    switch(master, 24, team, (0, 2)).call(24, 30, TASK).complete_task(30, (0, 2), team)
     switch(master, 30, team, (0, 1)).leave(31, "!$omp taskwait @a.c:8").leave(32, TASK)
-    master.record(32, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    master.complete_task(32, (0, 1), team)
     switch(master, 32, team, (0, 0)).leave(60, IMPLICIT)
     region.begin(1, 15).call(50, 60, IMPLICIT)
     region.end(80, 80)
@@ -363,14 +358,14 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
     (main, a, b, c), team = pool(archive, 4)
     main.enter(0, "main")
     for i, at in enumerate((1, 3, 5), 1):
-        main.enter(at, "pthread_create").record(at, "ThreadCreate", team=team, sequence=i).leave(at + 1)
-    a.record(4, "ThreadBegin", team=team, sequence=1).call(5, 29, "work").record(30, "ThreadEnd", team=team, sequence=1)
-    b.record(4, "ThreadBegin", team=team, sequence=2).call(5, 15, "work").record(16, "ThreadEnd", team=team, sequence=2)
+        main.enter(at, "pthread_create").create_thread(at, i, team).leave(at + 1)
+    a.begin_thread(4, 1, team).call(5, 29, "work").end_thread(30, 1, team)
+    b.begin_thread(4, 2, team).call(5, 15, "work").end_thread(16, 2, team)
     # the third thread ends after the join by its clock
-    c.record(6, "ThreadBegin", team=team, sequence=3).call(7, 70, "work").record(71, "ThreadEnd", team=team, sequence=3)
+    c.begin_thread(6, 3, team).call(7, 70, "work").end_thread(71, 3, team)
     # waits: for the first from 20 to 30, for the second none, for the third during the whole call
     for i, (enter, leave) in enumerate(((20, 33), (40, 42), (50, 60)), 1):
-        main.enter(enter, "pthread_join").record(leave - 1, "ThreadWait", team=team, sequence=i).leave(leave)
+        main.enter(enter, "pthread_join").wait_for_thread(leave - 1, i, team).leave(leave)
     main.leave(100, "main")
     model = enhance(archive)
     table = model.created_threads
@@ -398,11 +393,11 @@ def test_join_wait__lasts_until_the_thread_ends_or_the_call_does(archive, enhanc
 def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
     # a thread that is not created or joined by any other, one that never ends, one of an undefined contingent
     (main, a, b, c), team = pool(archive, 4)
-    main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=9).leave(2)
-    a.record(4, "ThreadBegin", team=team, sequence=1).record(30, "ThreadEnd", team=team, sequence=1)
-    b.record(4, "ThreadBegin", team=team, sequence=2)
-    c.record(4, "ThreadBegin", team=None, sequence=1).record(90, "ThreadEnd", team=None, sequence=1)
-    main.enter(10, "pthread_join").record(20, "ThreadWait", team=team, sequence=2).leave(20, "pthread_join").leave(100)
+    main.enter(0, "main").enter(1, "pthread_create").create_thread(1, 9, team).leave(2)
+    a.begin_thread(4, 1, team).end_thread(30, 1, team)
+    b.begin_thread(4, 2, team)
+    c.begin_thread(4, 1, None).end_thread(90, 1, None)
+    main.enter(10, "pthread_join").wait_for_thread(20, 2, team).leave(20, "pthread_join").leave(100)
     model = enhance(archive)
     assert model.created_threads.end.tolist()[1] == -1
     assert model.created_threads.counts == {
@@ -413,9 +408,9 @@ def test_join_wait__of_what_is_not_recorded_is_none(archive, enhance):
 
 
 @pytest.mark.parametrize("name", ["pthreads_mutex", "std_thread"])
-def test_join_wait__in_recorded_programs(shared_traces, tmp_path, name):
+def test_join_wait__in_recorded_programs(shared_traces, opened, name):
     # plain twin: the end of each thread by its number, and when the joining thread entered and left the call
-    trace = tracecols.open(tracecols.convert(shared_traces / "otf2" / name / "traces.otf2", tmp_path / "x.trace"))
+    trace = opened(shared_traces / "otf2" / name / "traces.otf2")
     store, ends, joins = trace.store, {}, {}
     regions = store.definitions["regions"].column("name").to_pylist()
     for i, first in enumerate(store.definitions["locations"].column("first_row").to_pylist()):
@@ -551,15 +546,15 @@ def test_expert__counts_threads_that_the_program_creates_and_leaves_their_mutexe
     (main, a), team = pool(archive, 2)
     for name in ("pthread_cond_wait", "pthread_mutex_lock"):
         archive.region(name, "function", "pthread")
-    main.enter(0, "main").enter(1, "pthread_create").record(1, "ThreadCreate", team=team, sequence=1)
+    main.enter(0, "main").enter(1, "pthread_create").create_thread(1, 1, team)
     main.leave(2, "pthread_create").acquire(3, 7, 1, model=PTHREAD)
     # main releases the mutex while it waits, and holds it again when it is woken
     main.enter(10, "pthread_cond_wait").release(10, 7, 1, model=PTHREAD).acquire(50, 7, 3, model=PTHREAD)
     main.leave(51, "pthread_cond_wait").release(60, 7, 3, model=PTHREAD).leave(100, "main")
-    a.record(3, "ThreadBegin", team=team, sequence=1).enter(3, "work").enter(4, "pthread_mutex_lock")
+    a.begin_thread(3, 1, team).enter(3, "work").enter(4, "pthread_mutex_lock")
     a.acquire(12, 7, 2, model=PTHREAD).leave(13, "pthread_mutex_lock").release(40, 7, 2, model=PTHREAD).leave(
         80, "work"
-    ).record(80, "ThreadEnd", team=team, sequence=1)
+    ).end_thread(80, 1, team)
     cube = analyze_model(enhance(archive), "expert")
     assert int(cube.cells["time"].value.sum()) == int(cube.cells["execution"].value.sum()) == 100 + 77
     assert "omp_lock_competition" not in cube.cells or not len(cube.cells["omp_lock_competition"])
@@ -578,16 +573,14 @@ def test_join_wait__of_threads_that_create_threads_detach_and_are_joined_twice(a
 
     main.enter(0, "main")
     call(main, 1, 3, "pthread_create", "ThreadCreate", 1)
-    a.record(3, "ThreadBegin", team=team, sequence=1).enter(4, "work")
+    a.begin_thread(3, 1, team).enter(4, "work")
     call(a, 5, 7, "pthread_create", "ThreadCreate", 2)
     call(a, 8, 10, "pthread_create", "ThreadCreate", 3)
-    b.record(7, "ThreadBegin", team=team, sequence=2).call(8, 60, "deep").record(61, "ThreadEnd", team=team, sequence=2)
+    b.begin_thread(7, 2, team).call(8, 60, "deep").end_thread(61, 2, team)
     # the third thread, which runs longer than all others, is not joined
-    c.record(11, "ThreadBegin", team=team, sequence=3).call(12, 90, "deep").record(
-        91, "ThreadEnd", team=team, sequence=3
-    )
+    c.begin_thread(11, 3, team).call(12, 90, "deep").end_thread(91, 3, team)
     call(a, 20, 65, "pthread_join", "ThreadWait", 2)
-    a.leave(66, "work").record(67, "ThreadEnd", team=team, sequence=1)
+    a.leave(66, "work").end_thread(67, 1, team)
     call(main, 30, 70, "pthread_join", "ThreadWait", 1)
     call(main, 75, 77, "pthread_join", "ThreadWait", 1)
     main.leave(100, "main")

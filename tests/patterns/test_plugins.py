@@ -1,7 +1,5 @@
 """User-defined patterns, narrowed analyses, and single matches."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 from support.severities import cube_of
 from support.two_messages import two_messages
 
@@ -336,10 +334,10 @@ def test_locations__keeps_their_cells(trace):
 
 
 @pytest.mark.slow
-def test_piece__is_a_trace_by_itself(trace, tmp_path):
+def test_piece__is_a_trace_by_itself(trace, opened, tmp_path):
     cube = trace.analyze(start=0.3, stop=0.35)
     export_archive(trace.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
-    same = tracecols.open(tracecols.convert(tmp_path / "piece.otf2", tmp_path / "piece.trace")).analyze()
+    same = opened(tmp_path / "piece.otf2").analyze()
     assert cube.properties.id == same.properties.id
     # an archive omits messages sent before the piece; an analysis counts them (issue 13, 16)
     of_receives = {
@@ -476,8 +474,7 @@ def test_analyze__takes_the_same(trace, late_big, tmp_path, monkeypatch):
         "--locations",
         "0-2",
     ]
-    result = run("analyze", "h.trace", *given)
-    assert result.exit_code == 0, result.output
+    executed("analyze", "h.trace", *given)
     # the name is a shortened form of the options
     (made,) = tmp_path.glob("*.severity")
     assert made.name.startswith("h.late_big.within-main.locations-0-2.late_big.threshold=1000")
@@ -486,12 +483,10 @@ def test_analyze__takes_the_same(trace, late_big, tmp_path, monkeypatch):
         "time", "execution", "mpi", "mpi_communication", "mpi_point2point", "mpi_latesender", "late_big",
     ]  # fmt: skip
     assert cube.facts["narrowed"]["parameters"] == {"late_big": {"threshold": 1000.0}}
-    bad = run("analyze", "h.trace", "--set", "late_big=3")
-    assert bad.exit_code == 2
-    assert "PROPERTY.NAME=VALUE" in bad.output
-    unknown = run("analyze", "h.trace", "-p", "late")
-    assert unknown.exit_code == 1
-    assert "no property 'late'" in unknown.output
+    bad = executed("analyze", "h.trace", "--set", "late_big=3", code=2)
+    assert "PROPERTY.NAME=VALUE" in bad
+    unknown = executed("analyze", "h.trace", "-p", "late", code=1)
+    assert "no property 'late'" in unknown
 
 
 def test_patterns__lists_all_and_explains_one(late_big):

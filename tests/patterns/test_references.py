@@ -27,6 +27,7 @@ Errors of the reference that are not reproduced:
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +37,6 @@ from conftest import DATA, SHARED, slow
 from support.otf2_writer import Archive
 from support.severities import cells
 
-import tracecols
 from tracecols.model.model import enhance
 from tracecols.patterns import wavefront, windows
 from tracecols.search.cube import analyze_model
@@ -56,17 +56,15 @@ def label(reference: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def analyzed(tmp_path_factory):
+def analyzed(store_of):
     """Enhance and analyze a trace, once."""
-    known = {}
 
+    @functools.cache
     def run(folder: Path):
-        if folder not in known:
-            store = Store(tracecols.convert(folder, tmp_path_factory.mktemp("references") / f"{folder.name}.trace"))
-            model = enhance(store, 2)
-            conventions = "expert" if store.manifest["source"]["format"].startswith("EPILOG") else "scalasca"
-            known[folder] = model, analyze_model(model, conventions)
-        return known[folder]
+        store = Store(store_of(folder))
+        model = enhance(store, 2)
+        conventions = "expert" if store.manifest["source"]["format"].startswith("EPILOG") else "scalasca"
+        return model, analyze_model(model, conventions)
 
     return run
 
@@ -199,7 +197,7 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
 # -- errors of the reference -------------------------------------------------------------------------------------------
 
 
-def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(tmp_path):
+def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(opened, tmp_path):
     """One receive shows that two Late Senders were in wrong order; the reference counts both at the first (issue 13,
     item 28)."""
     archive = Archive(tmp_path / "traces.otf2")
@@ -211,7 +209,7 @@ def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each
     for name, source, enter, leave in (("f", 0, 10, 35), ("g", 2, 40, 60), ("h", 3, 70, 75)):
         receiver.enter(enter - 1, name).enter(enter, "MPI_Recv").receive(leave - 1, source, mpi.world, length=8)
         receiver.leave(leave, "MPI_Recv").leave(leave + 1, name)
-    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze()
+    cube = opened(archive).analyze()
 
     def at(name):
         return {

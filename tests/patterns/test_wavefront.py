@@ -1,7 +1,5 @@
 """Wavefronts: refill waits equal those of a simulation, and other communication is not taken for sweeps."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -59,13 +57,13 @@ IN_SPACE = [(2, 2, 2), (3, 2, 2), (3, 3, 3), (4, 3, 2), (2, 3, 4), (1, 3, 3), (4
     ("sizes", "seed", "conventions"),
     [(sizes, i % 4 // 2, ("scalasca", "expert")[i % 2]) for i, sizes in enumerate(SHAPES + IN_SPACE)],
 )
-def test_refill__is_what_the_simulation_waits(tmp_path, sizes, seed, conventions):
+def test_refill__is_what_the_simulation_waits(opened, tmp_path, sizes, seed, conventions):
     generator = random.Random(f"{seed} {sizes}")
     sweeps = random_sweeps(generator, sizes, 2)
     processes, rank_at = simulate(sizes, sweeps, lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     cube = trace.analyze(conventions, topologies=[grid_of(sizes, rank_at)])
     names = SPACE if len(sizes) == 3 else CORNERS
     assert [n for n in cube.properties.id if "wavefront" in n] == [f"mpi_latesender_wavefront_{c}" for c in names]
@@ -86,13 +84,13 @@ def test_refill__is_what_the_simulation_waits(tmp_path, sizes, seed, conventions
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", list(itertools.permutations(CORNERS))[::4])
-def test_refill__in_every_order_of_the_corners(tmp_path, order):
+def test_refill__in_every_order_of_the_corners(opened, tmp_path, order):
     generator = random.Random("".join(order))
     sweeps = [(corner, 2) for corner in order for _ in range(2)] * 2
     processes, rank_at = simulate((3, 3), sweeps, lambda: generator.randint(1, 40))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     cube = trace.analyze(topologies=[grid_of((3, 3), rank_at)])
     assert found(cube) == refill_truth(processes)
     # every corner is refilled, and the rank at which its sweep begins does not wait for it
@@ -102,14 +100,14 @@ def test_refill__in_every_order_of_the_corners(tmp_path, order):
 
 
 @pytest.mark.parametrize("seed", [1, *slow([2, 3])])
-def test_refill__of_sweeps_in_three_dimensions(tmp_path, seed):
+def test_refill__of_sweeps_in_three_dimensions(opened, tmp_path, seed):
     # two sweeps from each corner in any order, and every corner is refilled
     generator = random.Random(seed)
     order = random.Random(seed).sample(list(SPACE), 8)
     processes, rank_at = simulate((3, 2, 2), [(corner, 2) for corner in order * 2], lambda: generator.randint(1, 40))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     cube = trace.analyze(topologies=[grid_of((3, 2, 2), rank_at)])
     truth = refill_truth(processes)
     assert found(cube) == truth
@@ -120,13 +118,13 @@ def test_refill__of_sweeps_in_three_dimensions(tmp_path, seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(tmp_path, seed):
+def test_refill__of_sweeps_in_one_block_is_told_everywhere_but_at_corners(opened, tmp_path, seed):
     generator = random.Random(seed)
     sweeps = [*random_sweeps(generator, (5, 4), 1), ("nw", 1), ("se", 1), ("ne", 1)]
     processes, rank_at = simulate((5, 4), sweeps, lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     ours, truth = found(trace.analyze(topologies=[grid_of((5, 4), rank_at)])), refill_truth(processes)
     corners = {rank_at[x, y] for x in (0, 4) for y in (0, 3)}
     for corner, rank in itertools.product(CORNERS, set(rank_at.values()) - corners):
@@ -304,12 +302,12 @@ def test_refill__of_threads_counts_where_their_process_stands(archive, enhance):
     assert cube.on_topology("row", "mpi_latesender_wavefront_ne").tolist() == [[1e-8], [0]]
 
 
-def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
+def test_refill__needs_only_the_messages_of_its_receivers(opened, tmp_path):
     generator = random.Random(5)
     processes, rank_at = simulate((4, 3), random_sweeps(generator, (4, 3), 2), lambda: generator.randint(1, 60))
     archive = Archive(tmp_path / "traces.otf2")
     record(archive, processes)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     axes = trace.locations["rank"].to_numpy(), trace.locations["thread"].to_numpy()
     model = trace.model.with_topologies([given_topology(grid_of((4, 3), rank_at), *axes)])
     m = model.messages
@@ -321,10 +319,10 @@ def test_refill__needs_only_the_messages_of_its_receivers(tmp_path):
 
 
 @pytest.mark.slow
-def test_refill__of_one_trace_on_several_grids(archive, tmp_path):
+def test_refill__of_one_trace_on_several_grids(archive, opened):
     # a trace caches results, but not the grids of an earlier analysis
     sender_and_receiver(archive, 5, (1, 0), (3, 0))
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     mirrored = {**CROSS, "coordinates": [[1, 1], [2, 1], [0, 1], [1, 2], [1, 0]]}
     for grid, corner in ((None, ""), (CROSS, "nw"), (mirrored, "se"), (CROSS, "nw"), (None, "")):
         cube = trace.analyze(topologies=[grid] if grid else [])
@@ -470,9 +468,9 @@ def refill_rows(trace, topologies):
     ("name", "width", "height", "iterations"), [("otf2/sweep3d_4", 2, 2, 5), ("epilog/sweep3d_2x3_50", 2, 3, 12)]
 )
 def test_sweep3d__is_refilled_from_each_corner_once_per_iteration(
-    shared_traces, tmp_path, name, width, height, iterations
+    shared_traces, opened, name, width, height, iterations
 ):
-    trace = tracecols.open(tracecols.convert(shared_traces / name, tmp_path / "x.trace"))
+    trace = opened(shared_traces / name)
     grid = [{"name": "grid", "sizes": [width, height], "order": "F"}]
     m = refill_rows(trace, grid)
     cube = trace.analyze(topologies=grid)
@@ -492,9 +490,9 @@ def test_sweep3d__is_refilled_from_each_corner_once_per_iteration(
     assert first[m.corner >= 0].all()
 
 
-def test_cart__refills_are_the_first_blocks(shared_traces, tmp_path):
+def test_cart__refills_are_the_first_blocks(shared_traces, opened):
     # the tags of this program hold the number of the block, from 0
-    trace = tracecols.open(tracecols.convert(shared_traces / "epilog" / "cart_6", tmp_path / "x.trace"))
+    trace = opened(shared_traces / "epilog" / "cart_6")
     m = refill_rows(trace, [])
     starts = m[m.corner >= 0]
     assert len(starts) > 20

@@ -28,8 +28,7 @@ def test_random_programs__are_predicted_as_they_are_simulated(seed, scale, ops):
         chosen = {name: factor for name, factor in scale.items() if name in known}
         first = trace.manifest["first_time"]
         predicted = trace.what_if(chosen).runtime
-    expected = random_ranks(seed, ops=ops, scale=chosen)
-    assert predicted == expected.end - first
+    assert predicted == random_ranks(seed, ops=ops, scale=chosen).end - first
 
 
 @pytest.mark.parametrize("seed", [0, *slow(range(1, 6))])

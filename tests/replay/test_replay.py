@@ -62,19 +62,6 @@ PARALLEL, BARRIER, CRITICAL = "!$omp parallel @a.c:1", "!$omp implicit barrier @
 FOLDERS = [*sorted(DATA.iterdir()), *sorted(p for f in ("otf2", "otf2_clocks", "otf2_gpu", "otf2_small", "epilog", "injected") for p in SHARED.glob(f"{f}/*") if p.is_dir())]  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def stores(tmp_path_factory):
-    """Return a function that converts each trace once."""
-    folder, made = tmp_path_factory.mktemp("replay"), {}
-
-    def store(path):
-        if path not in made:
-            made[path] = tracecols.convert(path, folder / f"{len(made)}.trace")
-        return made[path]
-
-    return store
-
-
 def times(replay, new):
     """Return new times by location and recorded time; of nodes with the same recorded time, that of the last."""
     nodes = replay.graph.nodes
@@ -369,70 +356,50 @@ def test_retime__is_in_proportion_between_nodes(run):
 # -- edges by hand -----------------------------------------------------------------------------------------------------
 
 
-def message(send, receive, before=0):
+def message(send, receive, call="MPI_Send"):
     """Replay one message, with ENTER and EXIT times of both calls."""
     program = Program(2)
     sender, receiver = program.masters
-    sender.enter(0, "main").enter(send[0], "MPI_Send").send(send[0], to=1).leave(send[1]).leave(60)
+    sender.enter(0, "main").enter(send[0], call).send(send[0], to=1).leave(send[1]).leave(60)
     receiver.enter(0, "main").enter(receive[0], "MPI_Recv").receive(receive[1], source=0).leave(receive[1]).leave(60)
     return replayed(program)
 
 
-def test_message__of_an_ideal_network_arrives_when_it_is_sent():
-    replay = message((20, 25), (5, 30))
-    new = times(replay, replay.ideal)
-    # sent at 20 by a call that takes no time; the rest keeps its length: 35 and 30 s
-    assert (new[0, 25], new[1, 30]) == (20, 20)
-    assert (new[0, 60], new[1, 60]) == (55, 50)
+# 3 s and 8 bytes at 4 bytes a second
+TRANSFER_OF_5 = Changes(latency=3, bandwidth=4)
 
 
-def test_message__latency_and_bandwidth_take_the_place_of_the_recorded_transfer():
-    replay = message((20, 25), (5, 30))
-    # 3 s and 8 bytes at 4 bytes a second
-    new = times(replay, replay.times(Changes(latency=3, bandwidth=4)))
-    assert (new[0, 25], new[1, 30]) == (20, 25)
-
-
-def test_late_receiver__the_sender_waits_on_an_ideal_network_too():
-    replay = message((5, 40), (30, 45))
-    new = times(replay, replay.ideal)
-    assert (new[0, 40], new[1, 45]) == (30, 30)
-
-
-def test_late_receiver__the_transfer_begins_when_both_are_ready():
-    replay = message((5, 40), (30, 45))
-    # 3 s and 8 bytes at 4 bytes a second
-    new = times(replay, replay.times(Changes(latency=3, bandwidth=4)))
-    assert (new[0, 40], new[1, 45]) == (35, 35)
+@pytest.mark.parametrize(
+    ("send", "receive", "changes", "ends"),
+    [
+        # sent at 20 by a call that takes no time; the rest keeps its length: 35 and 30 s
+        ((20, 25), (5, 30), IDEAL, (20, 20, 55, 50)),
+        # latency and bandwidth take the place of the recorded transfer
+        ((20, 25), (5, 30), TRANSFER_OF_5, (20, 25, 55, 55)),
+        # the receiver is late: the sender waits on an ideal network, too; the transfer begins when both are ready
+        ((5, 40), (30, 45), IDEAL, (30, 30, 50, 45)),
+        ((5, 40), (30, 45), TRANSFER_OF_5, (35, 35, 55, 50)),
+    ],
+)
+def test_message__arrives_after_the_transfer_of_the_network(send, receive, changes, ends):
+    replay = message(send, receive)
+    new = times(replay, replay.times(changes))
+    assert (new[0, send[1]], new[1, receive[1]], new[0, 60], new[1, 60]) == ends
 
 
 def test_late_receiver__of_a_buffered_send_is_no_wait():
-    program = Program(2)
-    sender, receiver = program.masters
-    sender.enter(0, "main").enter(5, "MPI_Bsend").send(5, to=1).leave(40).leave(60)
-    receiver.enter(0, "main").enter(30, "MPI_Recv").receive(45, source=0).leave(45).leave(60)
-    replay = replayed(program)
+    replay = message((5, 40), (30, 45), "MPI_Bsend")
     assert times(replay, replay.ideal)[0, 40] == 5
 
 
 def test_clock_violation__has_a_negative_lag():
     # a message sent at 20 is received at 15
-    replay = message((20, 25), (5, 15))
-    assert replay.graph.lag.tolist() == [-5]
+    assert message((20, 25), (5, 15)).graph.lag.tolist() == [-5]
 
 
 def test_worked_example__recorded_14_ideal_12_useful_10():
     # ROOTCAUSE 12.1
-    program = Program(3)
-    a, b, c = program.masters
-    for one in program.masters:
-        one.enter(0, "main").enter(0, "MPI_Init").leave(1)
-    a.enter(1, "A").leave(11).enter(11, "MPI_Send").send(11, to=1).leave(12).enter(12, "MPI_Finalize")
-    b.enter(1, "A").leave(5).enter(5, "MPI_Recv").receive(12, source=0).leave(12).enter(12, "B").leave(14)
-    b.enter(14, "MPI_Send").send(14, to=2).leave(15).enter(15, "MPI_Finalize")
-    c.enter(1, "A").leave(4).enter(4, "MPI_Recv").receive(15, source=1).leave(15).enter(15, "MPI_Finalize")
-    for one in program.masters:
-        one.leave(20).leave(20)
+    program = late_twice()
     replay = replayed(program)
     assert replay.runtime(replay.graph.nodes.time) == 14
     assert replay.runtime(replay.ideal) == 12
@@ -443,7 +410,7 @@ def test_worked_example__recorded_14_ideal_12_useful_10():
     assert run["transfer_efficiency"] == pytest.approx(12 / 14)
 
 
-def collective(op, calls, root=-1, sent=8, received=8):
+def collective(op, calls, root, sent, received):
     """Replay one operation with begin and end on every rank, which then computes until 100; return the ideal ends."""
     program = Program(len(calls))
     s = sent if isinstance(sent, list) else [sent] * len(calls)
@@ -457,43 +424,43 @@ def collective(op, calls, root=-1, sent=8, received=8):
     return [new[i, end] for i, (_, end) in enumerate(calls)]
 
 
+COLLECTIVES = [
+    ("barrier", -1, 0, 0, [40, 40, 40]),
+    # creation and destruction of communicators
+    ("create_handle", -1, 0, 0, [40, 40, 40]),
+    ("destroy_handle", -1, 0, 0, [40, 40, 40]),
+    ("allreduce", -1, 8, 8, [40, 40, 40]),
+    # the last sends nothing, the second receives nothing
+    ("allreduce", -1, [8, 8, 0], [8, 0, 8], [25, 25, 40]),
+    ("bcast", 1, [0, 24, 0], [8, 8, 8], [25, 25, 40]),
+    ("reduce", 1, [8, 8, 8], [0, 24, 0], [10, 40, 40]),
+    # everybody waits for lower ranks, which came earlier
+    ("scan", -1, 8, 8, [10, 25, 40]),
+    ("scan", -1, [0, 8, 8], 8, [10, 25, 40]),
+    ("exscan", -1, 8, 8, [10, 25, 40]),
+    # partners are not recorded: each rank waits for all that came before its end
+    ("alltoallv", -1, 8, 8, [40, 40, 40]),
+    ("alltoallv", -1, [8, 0, 0], [0, 8, 8], [10, 25, 40]),
+]
+AT_ONCE = [(10, 45), (25, 46), (40, 50)]
+APART = [(10, 20), (25, 30)]
+"""The first ends before the second begins."""
+
+
 @pytest.mark.parametrize(
-    ("op", "root", "sent", "received", "ends"),
+    ("op", "root", "sent", "received", "ends", "calls"),
     [
-        ("barrier", -1, 0, 0, [40, 40, 40]),
-        # creation and destruction of communicators
-        ("create_handle", -1, 0, 0, [40, 40, 40]),
-        ("destroy_handle", -1, 0, 0, [40, 40, 40]),
-        ("allreduce", -1, 8, 8, [40, 40, 40]),
-        # the last sends nothing, the second receives nothing
-        ("allreduce", -1, [8, 8, 0], [8, 0, 8], [25, 25, 40]),
-        ("bcast", 1, [0, 24, 0], [8, 8, 8], [25, 25, 40]),
-        ("reduce", 1, [8, 8, 8], [0, 24, 0], [10, 40, 40]),
-        # everybody waits for lower ranks, which came earlier
-        ("scan", -1, 8, 8, [10, 25, 40]),
-        ("scan", -1, [0, 8, 8], 8, [10, 25, 40]),
-        ("exscan", -1, 8, 8, [10, 25, 40]),
-        # partners are not recorded: each rank waits for all that came before its end
-        ("alltoallv", -1, 8, 8, [40, 40, 40]),
-        ("alltoallv", -1, [8, 0, 0], [0, 8, 8], [10, 25, 40]),
+        *((*case, AT_ONCE) for case in COLLECTIVES),
+        ("scan", -1, 8, 8, [40, 40, 40], [(40, 45), (25, 46), (10, 50)]),
+        ("scan", -1, 8, 8, [10, 40, 40], [(10, 50), (40, 46), (25, 45)]),
+        # who began after the end has sent nothing before
+        ("alltoallv", -1, 8, 8, [10, 25], APART),
+        # nobody has waited whom others left before
+        ("destroy_handle", -1, 0, 0, [10, 25], APART),
     ],
 )
-def test_collective__who_waits_for_whom(op, root, sent, received, ends):
-    assert collective(op, [(10, 45), (25, 46), (40, 50)], root, sent, received) == ends
-
-
-def test_scan__waits_for_lower_ranks_only():
-    assert collective("scan", [(40, 45), (25, 46), (10, 50)]) == [40, 40, 40]
-    assert collective("scan", [(10, 50), (40, 46), (25, 45)]) == [10, 40, 40]
-
-
-def test_alltoallv__who_began_after_the_end_sent_nothing_before():
-    # the first ends at 20, before the second begins
-    assert collective("alltoallv", [(10, 20), (25, 30)]) == [10, 25]
-
-
-def test_communicators__nobody_has_waited_whom_others_left_before():
-    assert collective("destroy_handle", [(10, 20), (25, 30)], sent=0, received=0) == [10, 25]
+def test_collective__who_waits_for_whom(op, root, sent, received, ends, calls):
+    assert collective(op, calls, root, sent, received) == ends
 
 
 def nonblocking(op, calls, root=-1):
@@ -531,9 +498,9 @@ def test_nonblocking_collective__who_waits_for_whom(op, root, ends):
     assert nonblocking(op, [(10, 20, 45), (25, 30, 46), (40, 60, 62)], root) == ends
 
 
-def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, stores):
+def test_nonblocking_collective__who_comes_last_is_waited_for(shared_traces, store_of):
     """Rank 2 of the program computes three times as long as the others, in each of 50 steps."""
-    trace = tracecols.open(stores(shared_traces / "injected" / "iallreduce_late"))
+    trace = tracecols.open(store_of(shared_traces / "injected" / "iallreduce_late"))
     saved = trace.what_if({"local_dot": 0.5}).saving
     # 6 of 12 ms; the others need 4 ms
     assert saved == pytest.approx(50 * 0.006, rel=0.05)
@@ -733,11 +700,6 @@ def test_empty_trace__has_no_nodes():
 # -- threads that the program creates ----------------------------------------------------------------------------------
 
 
-def of_thread(location, time, kind, sequence):
-    """Record an event of a created thread in contingent 0."""
-    return location.record(time, kind, threads={"team": 0, "sequence": sequence})
-
-
 def creating(processes=1, threads=2):
     """Return a program whose threads are created one by one."""
     program = Program(processes, threads)
@@ -750,10 +712,9 @@ def one_thread():
     """Return a program whose main thread creates a thread that works for 1000 s, joins it and runs 100 s more."""
     program = creating()
     main, thread = program.locations
-    of_thread(main.enter(0, "main").enter(10, "pthread_create"), 11, K.THREAD_CREATE, 1).leave(12)
-    of_thread(thread, 14, K.THREAD_BEGIN, 1).enter(14, "work").leave(1014)
-    of_thread(thread, 1014, K.THREAD_END, 1)
-    of_thread(main.enter(12, "pthread_join"), 1015, K.THREAD_WAIT, 1).leave(1016).enter(1016, "rest").leave(1116)
+    main.enter(0, "main").enter(10, "pthread_create").create_thread(11, 1, 0).leave(12)
+    thread.begin_thread(14, 1, 0).enter(14, "work").leave(1014).end_thread(1014, 1, 0)
+    main.enter(12, "pthread_join").wait_for_thread(1015, 1, 0).leave(1016).enter(1016, "rest").leave(1116)
     main.leave(1116)
     return program
 
@@ -786,9 +747,9 @@ def test_created_threads__without_calls_of_their_own():
     """A recording may have events without calls: the time of main before the wait remains computation."""
     program = Program(1, 2)
     main, thread = program.locations
-    of_thread(main.enter(0, "main"), 10, K.THREAD_CREATE, 1).enter(10, "own").leave(40)
-    of_thread(main, 115, K.THREAD_WAIT, 1).leave(120)
-    of_thread(of_thread(thread, 12, K.THREAD_BEGIN, 1).enter(12, "work").leave(112), 112, K.THREAD_END, 1)
+    main.enter(0, "main").create_thread(10, 1, 0).enter(10, "own").leave(40)
+    main.wait_for_thread(115, 1, 0).leave(120)
+    thread.begin_thread(12, 1, 0).enter(12, "work").leave(112).end_thread(112, 1, 0)
     replay = replayed(program)
     assert times(replay, replay.times(Changes({"work": 0})))[0, 120] == 48
     assert times(replay, replay.times(Changes({"own": 4})))[0, 120] == 138
@@ -798,10 +759,10 @@ def test_created_threads__of_which_nothing_is_known_are_counted():
     program = creating(1, 3)
     main, first, second = program.locations
     main.enter(0, "main").enter(5, "pthread_create")
-    of_thread(of_thread(main, 6, K.THREAD_CREATE, 2).leave(7).enter(7, "pthread_join"), 80, K.THREAD_WAIT, 2).leave(81)
+    main.create_thread(6, 2, 0).leave(7).enter(7, "pthread_join").wait_for_thread(80, 2, 0).leave(81)
     main.leave(90)
-    of_thread(of_thread(first, 3, K.THREAD_BEGIN, 1).enter(4, "work").leave(60), 60, K.THREAD_END, 1)
-    of_thread(second, 8, K.THREAD_BEGIN, 2).enter(8, "work").leave(70)
+    first.begin_thread(3, 1, 0).enter(4, "work").leave(60).end_thread(60, 1, 0)
+    second.begin_thread(8, 2, 0).enter(8, "work").leave(70)
     replay = replayed(program)
     assert replay.counts == {BEGUN_BY_PROCESS: 1, ENDLESS: 1}
 
@@ -810,9 +771,9 @@ def test_created_threads__that_mpi_creates():
     """A thread that MPI_Init creates depends on the begin of MPI_Init; MPI_Finalize, which joins it, waits for it."""
     program = creating()
     main, thread = program.locations
-    of_thread(main.enter(0, "main").enter(10, "MPI_Init"), 20, K.THREAD_CREATE, 1).leave(30)
-    of_thread(main.enter(50, "MPI_Finalize"), 90, K.THREAD_WAIT, 1).leave(95).leave(100)
-    of_thread(of_thread(thread, 25, K.THREAD_BEGIN, 1).enter(25, "work").leave(80), 80, K.THREAD_END, 1)
+    main.enter(0, "main").enter(10, "MPI_Init").create_thread(20, 1, 0).leave(30)
+    main.enter(50, "MPI_Finalize").wait_for_thread(90, 1, 0).leave(95).leave(100)
+    thread.begin_thread(25, 1, 0).enter(25, "work").leave(80).end_thread(80, 1, 0)
     replay = replayed(program)
     new = times(replay, replay.times(Changes({"main": 0})))
     # 15 s from the ENTER of MPI_Init; MPI_Finalize ends 15 s after the thread
@@ -828,12 +789,12 @@ def test_created_threads__an_ideal_network_is_no_longer_run():
     for p, main in enumerate(program.masters):
         main.enter(0, "main").enter(0, "MPI_Init").leave(50 + p)
         for i in (1, 2, 3):
-            of_thread(main.enter(60 + i, "pthread_create"), 60 + i, K.THREAD_CREATE, i).leave(60 + i)
+            main.enter(60 + i, "pthread_create").create_thread(60 + i, i, 0).leave(60 + i)
             thread = program.locations[4 * p + i]
-            of_thread(thread, 65 + i, K.THREAD_BEGIN, i).enter(65 + i, "work").leave(90 + i)
-            of_thread(thread, 90 + i, K.THREAD_END, i)
+            thread.begin_thread(65 + i, i, 0).enter(65 + i, "work").leave(90 + i)
+            thread.end_thread(90 + i, i, 0)
         for i in (1, 2, 3):
-            of_thread(main.enter(80 + i if i == 1 else 90 + i, "pthread_join"), 91 + i, K.THREAD_WAIT, i).leave(91 + i)
+            main.enter(80 + i if i == 1 else 90 + i, "pthread_join").wait_for_thread(91 + i, i, 0).leave(91 + i)
         main.enter(95, "MPI_Barrier").begin_collective(95).end_collective(110, "barrier").leave(110)
         main.enter(111, "MPI_Finalize").leave(120).leave(120)
     replay = replayed(program)
@@ -941,11 +902,11 @@ class CreatingRun:
             if action == 0 and self.n < 8 and depth < 3:
                 number = self.n
                 self.n += 1
-                of_thread(location.enter(time, "pthread_create"), time + 1, K.THREAD_CREATE, number).leave(time + 3)
+                location.enter(time, "pthread_create").create_thread(time + 1, number, 0).leave(time + 3)
                 thread, begin = self.program.locations[number], time + 1 + int(rng.integers(0, 9))
-                of_thread(thread, begin, K.THREAD_BEGIN, number)
+                thread.begin_thread(begin, number, 0)
                 end = self.run(thread, begin, depth + 1)
-                of_thread(thread, end, K.THREAD_END, number)
+                thread.end_thread(end, number, 0)
                 open_threads.append((number, end))
                 time += 3
             elif action == 1 and open_threads:
@@ -961,7 +922,7 @@ class CreatingRun:
     def join(self, location, time, number, end):
         """Join a thread; return the time after that."""
         done = max(time, end) + 2
-        of_thread(location.enter(time, "pthread_join"), done, K.THREAD_WAIT, number).leave(done + 1)
+        location.enter(time, "pthread_join").wait_for_thread(done, number, 0).leave(done + 1)
         return done + 1
 
 
@@ -980,14 +941,10 @@ def test_created_threads__are_predicted_as_they_run(seed):
 TASK, TASKWAIT = "!$omp task @a.c:8", "!$omp taskwait @a.c:7"
 
 
-def of_task(location, time, kind, creator, generation):
-    return location.record(time, kind, tasks={"team": 1, "creator": creator, "generation": generation})
-
-
 def do_task(location, begin, end, creator, generation, work="work"):
     """Execute a task from its switch to its end."""
-    of_task(location, begin, K.THREAD_TASK_SWITCH, creator, generation).enter(begin, TASK).enter(begin, work)
-    return of_task(location.leave(end).leave(end), end, K.THREAD_TASK_COMPLETE, creator, generation)
+    location.switch_task(begin, (creator, generation)).enter(begin, TASK).enter(begin, work)
+    return location.leave(end).leave(end).complete_task(end, (creator, generation))
 
 
 def two_tasks():
@@ -998,7 +955,7 @@ def two_tasks():
     for i, (one, end) in enumerate(((main, 1010), (worker, 610))):
         one.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER)
         do_task(one, 10, end, 0, 1 + i)
-        of_task(one, 1010, K.THREAD_TASK_SWITCH, i, 0).leave(1011).leave(1011).end_team(1011)
+        one.switch_task(1010, (i, 0)).leave(1011).leave(1011).end_team(1011)
     main.join(1011).leave(1111)
     return program
 
@@ -1027,10 +984,8 @@ def test_tasks__that_are_created_after_a_barrier_may_be_executed_by_a_thread_tha
     main, worker = program.locations
     main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(5, BARRIER)
     worker.begin_team(0).enter(0, PARALLEL).enter(10, BARRIER).leave(20).enter(20, "spawn").leave(30)
-    of_task(worker, 30, K.THREAD_TASK_CREATE, 1, 1).enter(31, TASKWAIT).leave(52).leave(60).end_team(60)
-    of_task(do_task(main, 35, 50, 1, 1), 50, K.THREAD_TASK_SWITCH, 0, 0).leave(55).leave(60).end_team(60).join(
-        61
-    ).leave(70)
+    worker.create_task(30, (1, 1)).enter(31, TASKWAIT).leave(52).leave(60).end_team(60)
+    do_task(main, 35, 50, 1, 1).switch_task(50, (0, 0)).leave(55).leave(60).end_team(60).join(61).leave(70)
     replay = replayed(program)
     # the task begins 10 s earlier and takes 10 s less
     assert times(replay, replay.times(Changes(scale={"spawn": 0, "work": 1 / 3})))[0, 50] == 30
@@ -1041,9 +996,9 @@ def test_tasks__begin_after_their_creation_and_are_waited_for():
     program = Program(1, 2)
     main, worker = program.locations
     main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL).enter(0, "own").leave(50)
-    of_task(main, 50, K.THREAD_TASK_CREATE, 0, 1).enter(50, TASKWAIT).leave(163).enter(163, "more").leave(183)
+    main.create_task(50, (0, 1)).enter(50, TASKWAIT).leave(163).enter(163, "more").leave(183)
     worker.begin_team(0).enter(0, PARALLEL).enter(0, BARRIER)
-    of_task(do_task(worker, 60, 160, 0, 1), 184, K.THREAD_TASK_SWITCH, 1, 0)
+    do_task(worker, 60, 160, 0, 1).switch_task(184, (1, 0))
     for one in (main.enter(183, BARRIER), worker):
         one.leave(185).leave(185).end_team(185)
     main.join(185).leave(200)
@@ -1071,16 +1026,16 @@ def test_tasks__wait_for_the_children_of_their_own():
     main, worker = program.locations
     main.enter(0, "main").fork(0).begin_team(0).enter(0, PARALLEL)
     worker.begin_team(0).enter(0, PARALLEL)
-    of_task(main, 0, K.THREAD_TASK_CREATE, 0, 9).enter(0, BARRIER)
-    of_task(main, 0, K.THREAD_TASK_SWITCH, 0, 1).enter(0, TASK).enter(0, "first").leave(20)
-    of_task(main, 20, K.THREAD_TASK_CREATE, 0, 2).enter(20, TASKWAIT)
+    main.create_task(0, (0, 9)).enter(0, BARRIER)
+    main.switch_task(0, (0, 1)).enter(0, TASK).enter(0, "first").leave(20)
+    main.create_task(20, (0, 2)).enter(20, TASKWAIT)
     worker.enter(0, BARRIER)
     do_task(worker, 22, 122, 0, 2, "child")
     do_task(worker, 122, 322, 0, 9, "other")
     # the taskwait ends 3 s after the child
     main.leave(125).enter(125, "last").leave(135).leave(135)
-    for i, one in enumerate((of_task(main, 135, K.THREAD_TASK_COMPLETE, 0, 1), worker)):
-        of_task(one, 330, K.THREAD_TASK_SWITCH, i, 0).leave(330).leave(330).end_team(330)
+    for i, one in enumerate((main.complete_task(135, (0, 1)), worker)):
+        one.switch_task(330, (i, 0)).leave(330).leave(330).end_team(330)
     main.join(330).leave(330)
     replay = replayed(program)
 
@@ -1111,7 +1066,7 @@ class TaskRun:
             length = int(4 * rng.integers(0, 9) * factor)
             main.enter(time, "spawn").leave(time + length)
             time += length
-            of_task(main, time, K.THREAD_TASK_CREATE, 0, 1 + i)
+            main.create_task(time, (0, 1 + i))
             created.append(time)
         free = [time, *(int(4 * rng.integers(0, 9) * factor) for _ in range(n_threads - 1))]
         for one, at in zip(program.locations[1:], free[1:], strict=True):
@@ -1126,7 +1081,7 @@ class TaskRun:
         self.end = max(free) + 1
         for i, one in enumerate(program.locations):
             if K.THREAD_TASK_COMPLETE in [event[1] for event in one.events]:
-                of_task(one, self.end, K.THREAD_TASK_SWITCH, i, 0)
+                one.switch_task(self.end, (i, 0))
             one.leave(self.end).leave(self.end).end_team(self.end)
         main.join(self.end).leave(self.end)
         self.program = program
@@ -1147,8 +1102,8 @@ def test_tasks__are_predicted_as_they_run(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [p for p in FOLDERS if p.name not in ALIKE], ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_identity__is_exact_and_the_ideal_is_never_later(stores, path):
-    replay = Replay(tracecols.open(stores(path)).model)
+def test_identity__is_exact_and_the_ideal_is_never_later(store_of, path):
+    replay = Replay(tracecols.open(store_of(path)).model)
     g = replay.graph
     np.testing.assert_array_equal(g.sweep(), g.nodes.time)
     assert (g.weight >= 0).all()
@@ -1179,8 +1134,8 @@ TABLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
-def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
-    trace = tracecols.open(stores(shared_traces / "otf2" / name))
+def test_efficiencies__are_those_of_the_design(shared_traces, store_of, name):
+    trace = tracecols.open(store_of(shared_traces / "otf2" / name))
     exact, approximate = (
         trace.efficiencies(ideal=ideal).drop_duplicates("metric").set_index("metric")
         for ideal in (REPLAY, "approximation")
@@ -1204,8 +1159,8 @@ def test_efficiencies__are_those_of_the_design(shared_traces, stores, name):
 
 
 @pytest.mark.parametrize(("name", "more"), [("coll", 0.077), ("subcomm", 0.037), ("mpi_mix_5", 0.024), ("late_sender", 0), ("cart", 0), ("hybrid_2x3", 0), ("sweep3d_4", 0)])  # fmt: skip
-def test_collectives_of_dimemas__are_those_of_the_design(shared_traces, stores, name, more):
-    replay = Replay(tracecols.open(stores(shared_traces / "otf2" / name)).model)
+def test_collectives_of_dimemas__are_those_of_the_design(shared_traces, store_of, name, more):
+    replay = Replay(tracecols.open(store_of(shared_traces / "otf2" / name)).model)
     synchronous = replay.runtime(replay.times(Changes(transfer=0, collectives="dimemas")))
     assert synchronous / replay.runtime(replay.ideal) - 1 == pytest.approx(more, abs=6e-4)
     # more edges make nothing earlier
@@ -1248,8 +1203,8 @@ EACH = [
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_laws__hold(stores, path):
-    replay = tracecols.open(stores(path)).replay
+def test_laws__hold(store_of, path):
+    replay = tracecols.open(store_of(path)).replay
     g = replay.graph
     check_laws(replay)
     n = len(g.nodes)
@@ -1305,8 +1260,8 @@ def scenarios_of(replay):
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_scenarios__side_by_side_are_what_each_is_alone(stores, path):
-    replay = tracecols.open(stores(path)).replay
+def test_scenarios__side_by_side_are_what_each_is_alone(store_of, path):
+    replay = tracecols.open(store_of(path)).replay
     scenarios = scenarios_of(replay)
     together = predict(replay, scenarios)
     assert together.tolist() == [int(predict(replay, [scenario])[0]) for scenario in scenarios]
@@ -1342,8 +1297,8 @@ def test_rules__hold_for_the_call_path_of_a_call_alone():
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(stores, path):
-    replay = tracecols.open(stores(path)).replay
+def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(store_of, path):
+    replay = tracecols.open(store_of(path)).replay
     paths, regions = replay.call_paths, replay.model.regions
     is_call = outermost_of((regions.paradigm == "mpi")[paths.region], paths.end) >= 0
     # MPI takes time only in its calls; in programs without MPI all three are the recorded run
@@ -1355,12 +1310,12 @@ def test_rules__of_the_calls_of_mpi_are_those_of_all_call_paths(stores, path):
 
 
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
-    whole, scenarios = tracecols.open(stores(path)).replay, (IDEAL, Changes(openmp=0), Changes(balanced=True))
+def test_graph__is_the_same_for_any_partitions(store_of, path, monkeypatch):
+    whole, scenarios = tracecols.open(store_of(path)).replay, (IDEAL, Changes(openmp=0), Changes(balanced=True))
     _ = whole.graph
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 50)
     monkeypatch.setattr("tracecols.replay.nodes.BATCH", 70)
-    divided = tracecols.open(stores(path)).replay
+    divided = tracecols.open(store_of(path)).replay
     assert divided.counts == whole.counts
     for name in ("row", "time", "kind", "role", "mark", "location_start"):
         np.testing.assert_array_equal(getattr(divided.nodes, name), getattr(whole.nodes, name))
@@ -1371,14 +1326,14 @@ def test_graph__is_the_same_for_any_partitions(stores, path, monkeypatch):
 
 @pytest.mark.parametrize("periods", [*slow([(NO_PERIODS,)]), Periods(bins=3)], ids=["whole", "bins"])
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, periods, monkeypatch):
-    whole = tracecols.open(stores(path)).replay
+def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(store_of, path, periods, monkeypatch):
+    whole = tracecols.open(store_of(path)).replay
     _ = whole.graph, whole.computation
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", 50)
     for module in ("enhance.scan.instances", "replay.events"):
         monkeypatch.setattr(f"tracecols.{module}.WALKED", 60)
     # call paths are divided at the ends of the focus
-    model = OpenedTrace(Store(stores(path)), 2).model_of(periods, with_focus=True)
+    model = OpenedTrace(Store(store_of(path)), 2).model_of(periods, with_focus=True)
     found = GraphBuilder(model, with_computation=True)
     analyze_model(model, also=(found,))
     divided = Replay(model, found)
@@ -1393,8 +1348,8 @@ def test_graph__is_the_same_if_an_analysis_finds_it_in_its_slices(stores, path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", EACH, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_computation__is_the_weight_of_its_nodes(stores, path):
-    replay = Replay(tracecols.open(stores(path)).model)
+def test_computation__is_the_weight_of_its_nodes(store_of, path):
+    replay = Replay(tracecols.open(store_of(path)).model)
     nodes, c = replay.graph.nodes, replay.computation
     assert (nodes.kind[c.node] == NodeClass.COMPUTATION).all()
     total = np.bincount(c.node, c.ticks, len(nodes))

@@ -1,7 +1,5 @@
 """What-if: predicted runtimes by hand, gains per call path, re-timed traces, and refused changes."""
 
-from __future__ import annotations
-
 import json
 import re
 from random import Random
@@ -196,14 +194,14 @@ def test_savings__leave_out_what_saves_nothing():
     assert (found.saving != 0).all()
 
 
-def test_savings__leave_out_contexts_of_devices(archive, tmp_path):
+def test_savings__leave_out_contexts_of_devices(archive, opened):
     """Calls that create contexts are outside of the focus, since no change of the program avoids them; they count only
     for the whole run."""
     program = Offload(archive)
     program.host.enter(0, "main")
     program.call(0, 500, "cuCtxCreate_v2")
     program.host.enter(500, "work").leave(900, "work").leave(1000, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert not any("cuCtxCreate" in path for path in trace.what_if().savings().path)
     assert "main/work" in trace.what_if().savings().path.tolist()
     assert any("cuCtxCreate" in path for path in trace.what_if(whole_run=True).savings().path)
@@ -224,8 +222,7 @@ def test_slack__ends_where_others_come_last():
         one.enter(0, "main").enter(0, name).leave(work).enter(work, "MPI_Barrier").begin_collective(work)
         one.end_collective(41, "barrier").leave(41).leave(41)
     with program.trace() as trace:
-        plain = trace.what_if()
-        found = plain.slack()
+        found = trace.what_if().slack()
         # g is not on the critical path
         assert found.path.tolist() == ["main/f"]
         assert found.critical.tolist() == pytest.approx([40], rel=1e-4)
@@ -235,8 +232,8 @@ def test_slack__ends_where_others_come_last():
         assert trace.what_if({"f": 0.5}).saving == 10
 
 
-def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
-    trace = tracecols.open(tracecols.convert(DATA / "coll", tmp_path / "x.trace"))
+def test_savings__are_those_of_a_replay_with_that_factor(opened):
+    trace = opened(DATA / "coll")
     plain = trace.what_if()
     for row in plain.savings(n=4).itertuples():
         region = row.path.rpartition("/")[2]
@@ -252,8 +249,8 @@ def test_savings__are_those_of_a_replay_with_that_factor(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_retimed__without_changes_is_the_trace(tmp_path, name):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
+def test_retimed__without_changes_is_the_trace(opened, tmp_path, name):
+    trace = opened(DATA / name)
     again = tracecols.open(trace.what_if().save(tmp_path / "b.trace"))
     for i in range(trace.manifest["n_locations"]):
         for table in trace.store.tables:
@@ -265,8 +262,8 @@ def test_retimed__without_changes_is_the_trace(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("changes", [{"transfer": 0}, {"latency": 1e-4, "bandwidth": 1e8}, {"scale": {"main": 0.5}}])
-def test_retimed__has_the_predicted_runtime_and_recorded_events(tmp_path, name, changes):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "a.trace"))
+def test_retimed__has_the_predicted_runtime_and_recorded_events(opened, tmp_path, name, changes):
+    trace = opened(DATA / name)
     predicted = trace.what_if(**changes)
     again = tracecols.open(predicted.save(tmp_path / "b.trace"))
     assert again.manifest["events_by_kind"] == trace.manifest["events_by_kind"]
@@ -321,8 +318,8 @@ def test_analyze__finds_the_waits_of_the_predicted_run(steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ideal", ["replay", "approximation"])
-def test_efficiencies__of_traces_keep_the_identities(tmp_path, name, ideal):
-    trace = tracecols.open(tracecols.convert(DATA / name, tmp_path / "x.trace"))
+def test_efficiencies__of_traces_keep_the_identities(opened, name, ideal):
+    trace = opened(DATA / name)
     table = trace.efficiencies(ideal=ideal)
     check_identities(table)
     values = table.set_index(["model", "metric"])["value"]
@@ -354,9 +351,8 @@ def test_efficiencies__of_a_piece(steps):
 
 @pytest.mark.slow
 def test_commands__of_an_archive(tmp_path):
-    result = run("what-if", DATA / "coll", "--transfer", 0, "-o", tmp_path / "ideal.trace", "--rows", 2)
-    assert result.exit_code == 0, result.output
-    assert "predicted: ideal network" in result.output
+    output = executed("what-if", DATA / "coll", "--transfer", 0, "-o", tmp_path / "ideal.trace", "--rows", 2)
+    assert "predicted: ideal network" in output
     assert tracecols.open(tmp_path / "ideal.trace").manifest["source"][REPLAYED] == "ideal network"
     result = run("efficiency", DATA / "coll" / "traces.otf2", "--model", "mpi")
     assert "MPI_Init to MPI_Finalize; ideal network by replay" in result.output
@@ -427,9 +423,8 @@ def test_command__slack_says_until_when_another_path_takes_over():
     for row, (path, *values) in zip(rows, expected, strict=True):
         assert row["path"] == path
         assert [row[c] for c in ("critical", "slack", "limit")] == pytest.approx(values, rel=1e-3)
-    result = run("what-if", "x.trace", "--slack", "--faster", 0.3)
-    assert result.exit_code == 2
-    assert "--faster: only for the table of gains" in result.output
+    output = executed("what-if", "x.trace", "--slack", "--faster", 0.3, code=2)
+    assert "--faster: only for the table of gains" in output
 
 
 @pytest.mark.parametrize(
@@ -443,9 +438,8 @@ def test_command__a_cube_cannot_be_replayed(steps, tmp_path):
     cube = steps.analyze()
     del cube.facts["ideal_runtime"]
     cube.save(tmp_path / "x.severity")
-    result = run("efficiency", tmp_path / "x.severity", "--ideal", "replay")
-    assert result.exit_code == 1
-    assert "give the store" in result.output
+    output = executed("efficiency", tmp_path / "x.severity", "--ideal", "replay", code=1)
+    assert "give the store" in output
 
 
 # -- refused changes ---------------------------------------------------------------------------------------------------
@@ -506,10 +500,9 @@ def test_what_if__hosts_wait_for_devices_and_devices_for_hosts(archive, tmp_path
     assert trace.what_if(scale).runtime * resolution == pytest.approx(end)
 
 
-def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive, tmp_path):
-    program = small(archive)
-    program.kernel(70, 80)
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+def test_what_if__of_kernels_without_launches_is_refused_with_the_reason(archive, opened):
+    small(archive).kernel(70, 80)
+    trace = opened(archive)
     for changes in ({}, {"transfer": 0}, {"scale": {"*": 0.5}}):
         with pytest.raises(
             AnalysisError, match="it is not recorded which calls launch 1 kernel or copy on streams of devices"

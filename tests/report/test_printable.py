@@ -1,8 +1,6 @@
 """Names of regions and files come from whoever wrote the trace: nothing in them controls a terminal, a page or a
 spreadsheet."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -13,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from support.command_line import run
+from support.command_line import executed, run
 from support.otf2_writer import Archive
 
 import tracecols
@@ -165,8 +163,7 @@ def test_csv__of_a_cube_and_of_tables(work, tmp_path):
         ((work / "x.severity",), (work / "x.severity", "--wide"), (work / "x.trace", "--table", "regions"))
     ):
         source, *more = arguments
-        result = run("export", source, tmp_path / f"{i}.csv", *more)
-        assert result.exit_code == 0, result.output
+        executed("export", source, tmp_path / f"{i}.csv", *more)
         frame = pd.read_csv(tmp_path / f"{i}.csv", dtype=str, keep_default_na=False)
         cells = [c for name in frame for c in (name, *frame[name])]
         for cell in cells:

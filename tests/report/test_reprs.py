@@ -1,7 +1,5 @@
 """Representations of objects in notebooks: short and informative, no addresses, no arrays."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -82,11 +82,11 @@ def test_efficiency__of_many_runs_fits_and_keeps_its_names(cube, tmp_path, monke
 
 
 @pytest.mark.slow
-def test_commands__print_no_line_that_is_wider(tmp_path, monkeypatch):
+def test_commands__print_no_line_that_is_wider(opened, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "a_program_with_a_long_name_2x3.trace")
     cube = tracecols.open(store).analyze().save(tmp_path / "a_program_with_a_long_name_2x3.severity")
-    other = tracecols.open(tracecols.convert(DATA / "coll", tmp_path / "another_program_with_a_long_name.trace"))
+    other = opened(DATA / "coll")
     other.analyze().save(tmp_path / "another_program_with_a_long_name.severity")
     for words in (
         f"what-if {store.name}",

@@ -1,7 +1,5 @@
 """The viewer: its packed data, and the view in a browser."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib
@@ -455,8 +453,7 @@ def percent(value, whole):
 
 def same_percent(text, value, whole):
     """Return whether a number is that share; the last digit may be rounded either way."""
-    shown = float(text.replace("\u2212", "-"))
-    return abs(shown - 100 * value / whole) <= 0.005 + 1e-9
+    return abs(float(text.replace("\u2212", "-")) - 100 * value / whole) <= 0.005 + 1e-9
 
 
 def random_selection(rng, cube):
@@ -921,8 +918,7 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
 @pytest.mark.slow
 def test_save__makes_pictures_of_all_rows_of_a_tree(open_report, tmp_path):
     """Pictures used to hold only the rows on the screen."""
-    cube = random_cube(4, n_calls=150)
-    report = open_report(cube.report(tmp_path / "m.html"), "#p=time")
+    report = open_report(random_cube(4, n_calls=150).report(tmp_path / "m.html"), "#p=time")
     report.page.get_by_role("button", name="Open all").nth(1).click()
     scroller = report.pane("calls").locator(".tc-scroll")
     scroller.evaluate("(e) => e.scrollTo(0, 480)")
@@ -1442,8 +1438,7 @@ METRICS = ("ratio = p1 / p2", "least = min(p3, counter * 2e9) - -(time / 4)", "n
 @pytest.mark.slow
 def test_report__computes_metrics_for_every_row(open_report, tmp_path):
     cube = divide(random_cube(11), 9).with_metrics(*METRICS)
-    path = cube.report(tmp_path / "r.html", with_startup=True)
-    report = open_report(path)
+    report = open_report(cube.report(tmp_path / "r.html", with_startup=True))
     for name, call_path in (("ratio", 3), ("least", 7), ("nested", 12)):
         check_metric(report, cube, name, call_path)
         report.open(f"#p={name}&zeros=hide&order=value")
@@ -1612,11 +1607,11 @@ def test_time__tells_what_is_under_the_mouse_and_can_be_put_away(open_report, di
 
 
 @pytest.mark.slow
-def test_names__that_are_long_leave_room_for_values(open_report, archive, tmp_path):
+def test_names__that_are_long_leave_room_for_values(open_report, archive, opened, tmp_path):
     """As those of templates in C++."""
     name = f"void run<{'std::vector<double, std::allocator<double> >, ' * 60}>"
     archive.mpi(1).ranks[0].enter(0, "main").call(1000, 9000, name).leave(10000, "main")
-    cube = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace")).analyze()
+    cube = opened(archive).analyze()
     report = open_report(cube.report(tmp_path / "x.html"), link(cube, [("time", False)], [(1, False)]))
     details = report.pane("calls").locator(".tc-details")
     assert name in details.inner_text()
@@ -1651,8 +1646,7 @@ def test_time__marks_who_holds_the_critical_path(open_report, divided, tmp_path)
     location, period, value = (np.array(column, np.int64) for column in zip(*held, strict=True))
     found = with_property(cube, "critical_path", PeriodCells.ordered(np.full(4, 1), location, period, value))
     report = open_report(found.report(tmp_path / "t.html", with_startup=True), "#p=time")
-    path = report.view("view.model.path.held")
-    shares = {(h["location"], h["column"]): h["share"] for h in path}
+    shares = {(h["location"], h["column"]): h["share"] for h in report.view("view.model.path.held")}
     # locations that hold less than a twentieth are left out
     assert shares == {(0, 0): 0.75, (3, 0): 0.25, (3, 2): 0.96}
     pane = report.pane("time")
@@ -1957,8 +1951,7 @@ def test_rows__without_a_value_that_can_be_seen_are_hidden_and_open_ones_say_wha
 @pytest.mark.slow
 def test_counters__that_are_no_numbers_are_shown_as_such(open_report, tmp_path):
     cube = random_cube(12)
-    cells = cube.cells["counter"]
-    cells.value[:2] = np.nan, -np.inf
+    cube.cells["counter"].value[:2] = np.nan, -np.inf
     report = open_report(cube.report(tmp_path / "n.html", title="\udcff"), "#p=counter")
     number, value, *_ = report.rows("properties")[cube.properties.number["counter"]]
     assert (number, np.isnan(value)) == ("\u2013", True)
@@ -2053,8 +2046,7 @@ def in_notebook(browser, shown, height):
 @pytest.mark.slow
 def test_widget__shows_the_same_and_tells_its_selection(browser, cube):
     pytest.importorskip("anywidget")
-    shown = cube.view(height=400)
-    shell, trouble = in_notebook(browser, shown, 400)
+    shell, trouble = in_notebook(browser, cube.view(height=400), 400)
     shell.wait_for_function("() => window.state.selection")
     assert shell.locator("[data-pane=properties] .tc-row").count() > 5
     assert shell.evaluate("() => window.state.selection.properties") == [["omp_idle_threads", False]]

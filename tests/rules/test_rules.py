@@ -1,7 +1,5 @@
 """Rules of the 1999 class library: severities in ticks (of 1e-9 s), worked out by hand; output of the command."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 
@@ -313,16 +311,16 @@ def slow_wrong_order(trace):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", TRACES, ids=lambda p: p.name)
-def test_wrong_order__is_what_the_queue_shows(folder, tmp_path):
-    trace = tracecols.open(tracecols.convert(folder, tmp_path / "x.trace"))
+def test_wrong_order__is_what_the_queue_shows(folder, opened):
+    trace = opened(folder)
     (found,) = evaluate(trace, ["wrong_order_costs"])
     if folder.name in ("wrong_order", "sweep3d_4"):
         assert found.severity > 0
     assert found.severity == pytest.approx(slow_wrong_order(trace), rel=1e-12)
 
 
-def test_rules__of_a_real_trace_fit_together(data, tmp_path):
-    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
+def test_rules__of_a_real_trace_fit_together(data, opened):
+    trace = opened(data / "hybrid_2x3")
     cube = trace.analyze()
     of_trace, of_cube = evaluate(trace), evaluate(cube)
     by_rule = {f.rule: f for f in of_trace}
@@ -347,8 +345,8 @@ def test_rules__of_a_real_trace_fit_together(data, tmp_path):
     assert "overloaded_master_latesender" not in trace.analyze().cells
 
 
-def test_rules__of_a_region(data, tmp_path):
-    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")).analyze()
+def test_rules__of_a_region(data, opened):
+    cube = opened(data / "hybrid_2x3").analyze()
     region = "hybrid/main/h_coll"
     found = {f.rule: f for f in evaluate(cube, call_path=region)}
     below = cube.find_call_paths(region + "*")
@@ -361,10 +359,9 @@ def test_rules__of_a_region(data, tmp_path):
         evaluate(cube, call_path="nowhere")
 
 
-def test_rules__of_programs_without_mpi(data, tmp_path):
-    trace = tracecols.open(tracecols.convert(data / "omp_basic", tmp_path / "o.trace"))
-    found = evaluate(trace)
-    assert [f.rule for f in found if f.severity] == ["other_losses"]
+def test_rules__of_programs_without_mpi(data, opened):
+    trace = opened(data / "omp_basic")
+    assert [f.rule for f in evaluate(trace) if f.severity] == ["other_losses"]
     with pytest.raises(RuleError, match="no rule 'cost'\n  did you mean costs"):
         evaluate(trace, ["cost"])
     with pytest.raises(tracecols.errors.AnalysisError, match="no conventions"):
@@ -410,9 +407,8 @@ def test_command__prints_ranked_verdicts(data, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def cube(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("cube")
-    return tracecols.open(tracecols.convert(data / "hybrid_2x3", folder / "h.trace")).analyze().save(folder / "c")
+def cube(tmp_path_factory, store_of, data):
+    return tracecols.open(store_of(data / "hybrid_2x3")).analyze().save(tmp_path_factory.mktemp("cube") / "c")
 
 
 @pytest.mark.parametrize(
@@ -463,9 +459,9 @@ def test_command__needs_a_cube_or_a_store(tmp_path):
 
 
 @pytest.mark.slow
-def test_other_losses__are_what_is_neither_computation_nor_mpi(tmp_path, data):
+def test_other_losses__are_what_is_neither_computation_nor_mpi(opened, data):
     """Other rules cover only MPI; this one reports all other losses: with computation, they add up to the time."""
-    trace = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace"))
+    trace = opened(data / "hybrid_2x3")
     cube = trace.analyze().focused()
     (found,) = tracecols.rules.evaluate(cube, "other_losses")
     lost = cube.total("time") - cube.total("comp") - cube.total("mpi")

@@ -1,7 +1,5 @@
 """Pages of answers: no page exceeds the limit, no row is lost between pages, and names stay text."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """Tools of `tracecols serve`: files that they open, requests that they refuse, and hostile names."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from support.command_line import python
 
 from tracecols.errors import SeverityError
 from tracecols.report.terminal import Display
@@ -332,8 +331,7 @@ def test_cube__shows_itself_whichever_module_it_was_imported_from(cube, tmp_path
         "cube = SeverityCube.load('h.severity')\n"
         "print(cube.report('h.html'))\nassert cube._repr_html_() and cube._repr_mimebundle_()"
     )
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout.strip()) == (0, "h.html"), ran.stderr
+    assert python("-c", code, cwd=tmp_path).stdout.strip() == "h.html"
     assert (tmp_path / "h.html").stat().st_size > 100_000
 
 

@@ -293,8 +293,7 @@ def test_texts__that_are_repeated_take_memory_once(tmp_path):
     n, long = 1000, "x" * 100_000
     cube = small_cube({"time": {("main", i, 0): 1 for i in range(n)}})
     cube.system.location_name = [long] * n
-    path = cube.save(tmp_path / "x.severity")
-    loaded = SeverityCube.load(path)
+    loaded = SeverityCube.load(cube.save(tmp_path / "x.severity"))
     assert loaded.system.location_name == [long] * n
     assert len({id(name) for name in loaded.system.location_name}) == 1
 
@@ -397,9 +396,9 @@ def test_random_changes__of_values_are_refused_or_of_no_harm(first, data, tmp_pa
 
 
 @pytest.mark.slow
-def test_locations_of__has_values_with_ranks_threads_and_names(data, tmp_path):
+def test_locations_of__has_values_with_ranks_threads_and_names(data, opened):
     """`by_location` is an array without labels (issue 33, number 6)."""
-    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "h.trace")).analyze()
+    cube = opened(data / "hybrid_2x3").analyze()
     mask = cube.find_call_paths("MPI_Bcast")
     for given in (None, mask):
         found = cube.locations_of("time", given)

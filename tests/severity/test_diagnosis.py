@@ -1,7 +1,6 @@
 """The diagnosis: the focus, findings and their costs compared with plain twins; and the diagnoses of known traces."""
 
-from __future__ import annotations
-
+import functools
 import json
 import re
 import tracemalloc
@@ -28,19 +27,17 @@ from tracecols.severity.findings import findings_with_cells
 
 
 @pytest.fixture(scope="session")
-def traces(tmp_path_factory):
-    """Return a trace of the collection by name, converted once."""
-    made = {}
+def traces(store_of):
+    """Return a trace of the collection by name, converted once, and its cube."""
 
+    @functools.cache
     def open_one(name):
-        if name not in made:
-            places = (DATA / name, *(SHARED / folder / name for folder in ("otf2", "otf2_gpu", "injected")))
-            source = next((p for p in places if p.is_dir()), None)
-            if source is None:
-                pytest.skip(f"{name} is not beside the repository")
-            trace = tracecols.open(tracecols.convert(source, tmp_path_factory.mktemp("d") / f"{name}.trace"))
-            made[name] = trace, trace.analyze()
-        return made[name]
+        places = (DATA / name, *(SHARED / folder / name for folder in ("otf2", "otf2_gpu", "injected")))
+        source = next((p for p in places if p.is_dir()), None)
+        if source is None:
+            pytest.skip(f"{name} is not beside the repository")
+        trace = tracecols.open(store_of(source))
+        return trace, trace.analyze()
 
     return open_one
 
@@ -249,9 +246,9 @@ QUICK = [p for p in FOLDERS if p == DATA / "hybrid_2x3" or p.name == "omp_tasks"
 @pytest.mark.parametrize(
     "path", [*QUICK, *slow(p for p in FOLDERS if p not in QUICK)], ids=lambda p: f"{p.parent.name}/{p.name}"
 )
-def test_findings__never_exceed_their_property(path, tmp_path, monkeypatch):
+def test_findings__never_exceed_their_property(path, opened, monkeypatch):
     monkeypatch.setattr(finding, "LEAST", 0.0)
-    check_findings(tracecols.open(tracecols.convert(path, tmp_path / "x.trace")).analyze())
+    check_findings(opened(path).analyze())
 
 
 def test_causes__let_threads_idle_where_their_process_waits_for_them(traces):
@@ -277,23 +274,17 @@ def with_tasks(archive, with_mpi=False):
     main.call(0, 4, "MPI_Init" if with_mpi else "begin").call(4, 10, "serial").fork(10, 2)
     for i, one in enumerate((main, worker)):
         one.begin_team(10, team).enter(10, parallel).enter(10, barrier)
-        one.record(12, "ThreadTaskSwitch", team=team, creator=0, generation=1 + i)
-        one.enter(12, task).call(12, 42, "work").leave(42, task)
-        one.record(42, "ThreadTaskComplete", team=team, creator=0, generation=1 + i)
-        one.record(42, "ThreadTaskSwitch", team=team, creator=i, generation=0)
+        one.switch_task(12, (0, 1 + i), team).enter(12, task).call(12, 42, "work").leave(42, task)
+        one.complete_task(42, (0, 1 + i), team).switch_task(42, (i, 0), team)
         one.leave(50, barrier).leave(50, parallel).end_team(50, team)
     main.join(50).call(50, 55, "serial").call(55, 60, "MPI_Finalize" if with_mpi else "end")
     main.leave(60, "main").record(60, "ProgramEnd", exit_status=0)
     return archive
 
 
-def analyzed(archive, folder, **choice):
-    return tracecols.open(tracecols.convert(archive.write(), folder / "x.trace")).analyze(**choice)
-
-
-def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
+def test_findings__of_idle_threads_leave_tasks_out(archive, opened):
     """A worker does not idle while its master executes tasks, whose time is subtracted at the program's root."""
-    cube = analyzed(with_tasks(archive), tmp_path)
+    cube = opened(with_tasks(archive)).analyze()
     assert cube.total("omp_idle_threads") == pytest.approx(20e-9)
     idle = [f for f in without_causes(cube).diagnosis(100).findings if f.property == "omp_idle_threads"]
     assert [(f.seconds, f.title.partition(" while ")[2]) for f in idle] == [
@@ -303,9 +294,9 @@ def test_findings__of_idle_threads_leave_tasks_out(archive, tmp_path):
     check_findings(cube)
 
 
-def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, tmp_path):
+def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, opened):
     """The program's root is outside of the focus, the tasks are inside: in sum they count once."""
-    cube = analyzed(with_tasks(archive, with_mpi=True), tmp_path)
+    cube = opened(with_tasks(archive, with_mpi=True)).analyze()
     # master: 6 + 40 + 5; the worker 40 in the team, idle as long as the master is alone
     inside = cube.focused()
     found = {name: inside.total(name) for name in ("time", "execution", "omp_idle_threads", "omp_ibarrier", "comp")}
@@ -314,18 +305,18 @@ def test_focus__of_a_program_with_tasks_keeps_what_its_root_takes_off(archive, t
     check_findings(cube)
 
 
-def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, tmp_path):
+def test_efficiencies__of_a_program_with_tasks_count_them_once(archive, opened):
     """From the return of MPI_Init to the call of MPI_Finalize the run takes 51, of which each thread executes 30 in a
     task."""
-    found = analyzed(with_tasks(archive, with_mpi=True), tmp_path).efficiencies()
+    found = opened(with_tasks(archive, with_mpi=True)).analyze().efficiencies()
     values = found[found.model == "run"].set_index("metric").value
     assert values["runtime"] == pytest.approx(51e-9)
     # the master also computes for 6 + 5
     assert values["useful_max"] == pytest.approx(41e-9) and values["useful_mean"] == pytest.approx((41 + 30) / 2 * 1e-9)
 
 
-def test_focus__of_periods_with_tasks_adds_up(archive, tmp_path):
-    inside = analyzed(with_tasks(archive, with_mpi=True), tmp_path, bins=3).focused()
+def test_focus__of_periods_with_tasks_adds_up(archive, opened):
+    inside = opened(with_tasks(archive, with_mpi=True)).analyze(bins=3).focused()
     for name in ("time", "execution", "comp", "omp_idle_threads"):
         assert inside.period_cells[name].value.sum() == inside.cells[name].value.sum(), name
 
@@ -445,8 +436,7 @@ def test_findings__say_what_they_leave_out(traces):
 def test_findings__name_the_call_path_of_the_region_they_name(traces):
     """If the call path with the largest share of a finding does not end in the region with the largest share, only the
     region is named."""
-    cube = without_causes(traces("hpcg_2x2")[1])
-    found = cube.diagnosis(10).findings
+    found = without_causes(traces("hpcg_2x2")[1]).diagnosis(10).findings
     spread = [
         f for f in found if f.region.n_call_paths > 1 and f.where.share < 0.5 and f.region.share > 1.5 * f.where.share
     ]
@@ -571,8 +561,7 @@ def test_text__survives_names_of_any_kind():
     cube = small_cube(
         {"time": times, "execution": times, "mpi": mpi}, parents={"execution": "time", "mpi": "execution"}
     )
-    d = cube.diagnosis()
-    lines = d.text().splitlines()
+    lines = cube.diagnosis().text().splitlines()
     assert max(map(len, lines)) <= WIDTH and len(lines) <= HEIGHT
     evil = small_cube(
         {
@@ -765,8 +754,8 @@ def test_function_name__of_python_has_file_and_function():
 
 
 @pytest.mark.slow
-def test_text__fits_a_terminal_of_80_columns(tmp_path):
-    trace = tracecols.open(tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace"))
+def test_text__fits_a_terminal_of_80_columns(opened):
+    trace = opened(DATA / "hybrid_2x3")
     d = trace.analyze().diagnosis(n_findings=20)
     for width in (80, 90, WIDTH):
         shown = [line for line, style in lines(d, "x.severity", width) if not line.startswith("    more")]

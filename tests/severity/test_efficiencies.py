@@ -1,7 +1,5 @@
 """Efficiencies: worked out by hand for a few calls, identities on recorded traces, and refused requests."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace
@@ -275,8 +273,8 @@ def test_counters__of_computation_only():
 
 
 @pytest.mark.parametrize("name", ["late_sender", "coll", "hybrid_2x3", "omp_basic"])
-def test_identities__hold_on_recorded_traces(data, tmp_path, name):
-    cube = tracecols.open(tracecols.convert(data / name, tmp_path / "x.trace")).analyze()
+def test_identities__hold_on_recorded_traces(data, opened, name):
+    cube = opened(data / name).analyze()
     table = cube.efficiencies()
     check_identities(table)
     shares = table[table.unit == "share"]["value"]
@@ -284,8 +282,8 @@ def test_identities__hold_on_recorded_traces(data, tmp_path, name):
 
 
 @pytest.mark.parametrize("ending", [".cubex", ".cube"])
-def test_cubes_of_other_formats__have_the_same_efficiencies(data, tmp_path, ending):
-    cube = tracecols.open(tracecols.convert(data / "hybrid_2x3", tmp_path / "x.trace")).analyze()
+def test_cubes_of_other_formats__have_the_same_efficiencies(data, opened, tmp_path, ending):
+    cube = opened(data / "hybrid_2x3").analyze()
     export(cube.save(tmp_path / "x.severity"), tmp_path / f"x{ending}")
     other = tracecols.read_cube(tmp_path / f"x{ending}").efficiencies()
     # other formats exclude time outside of the focus only by call path
@@ -357,19 +355,17 @@ def severity(tmp_path):
 
 
 def test_command__prints_models_and_scaling(severity):
-    result = run("efficiency", severity, severity)
-    assert result.exit_code == 0
-    assert "MPI (POP)" in result.output
-    assert "Hybrid" not in result.output
-    assert "Computation scalability" in result.output
-    assert "ideal network by replay" in result.output
+    output = executed("efficiency", severity, severity)
+    assert "MPI (POP)" in output
+    assert "Hybrid" not in output
+    assert "Computation scalability" in output
+    assert "ideal network by replay" in output
 
 
 def test_command__what_is_required_and_not_fulfilled_is_exit_code_3(severity):
     assert run("efficiency", severity, "--require", "parallel efficiency>=0.7").exit_code == 0
-    failed = run("efficiency", severity, "--require", "parallel efficiency>=0.71", "--json")
-    assert failed.exit_code == 3
-    assert "required parallel efficiency >= 0.71, found 0.7" in failed.output
+    failed = executed("efficiency", severity, "--require", "parallel efficiency>=0.71", "--json", code=3)
+    assert "required parallel efficiency >= 0.71, found 0.7" in failed
     assert run("efficiency", severity, "--require", "nonsense>=1").exit_code == 2
 
 
@@ -444,7 +440,7 @@ def test_waits_in_non_blocking_collectives__are_not_shortened_by_an_ideal_networ
     # the first waits from 20 for the last, which starts at 70; its call ends at 75, and it computes for 43 of 100 ticks
     mpi = archive.mpi(2)
     for rank, start, done in zip(mpi.ranks, (10, 70), (75, 90), strict=True):
-        rank.enter(0, "main").enter(start, "MPI_Iallreduce").record(start, "NonBlockingCollectiveRequest", request=1)
+        rank.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start, 1)
         rank.leave(start + 2, "MPI_Iallreduce").enter(start + 10, "MPI_Wait")
         rank.complete_collective(done, "allreduce", 1, sent=8, received=8, communicator=mpi.world)
         rank.leave(done, "MPI_Wait").leave(100, "main")
@@ -461,9 +457,7 @@ def test_waits_that_overlap__count_no_more_than_the_call(archive, analyze):
     first.enter(0, "main").enter(4, "MPI_Irecv").post_receive(4, 1).leave(5, "MPI_Irecv")
     second.enter(0, "main")
     for rank, start in zip(mpi.ranks, (10, 70), strict=True):
-        rank.enter(start, "MPI_Ibarrier").record(start, "NonBlockingCollectiveRequest", request=2).leave(
-            start, "MPI_Ibarrier"
-        )
+        rank.enter(start, "MPI_Ibarrier").start_collective(start, 2).leave(start, "MPI_Ibarrier")
     second.enter(70, "MPI_Send").send(70, 0, mpi.world).leave(71, "MPI_Send")
     first.enter(20, "MPI_Waitall").complete_receive(80, 1, mpi.world, 1)
     second.enter(71, "MPI_Wait")
@@ -489,7 +483,7 @@ def alltoallv_wait(**more):
 
 
 @pytest.mark.parametrize(("more", "ideal"), [({}, 90), ({"is_wait": False}, 70)])
-def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archive, tmp_path, more, ideal):
+def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archive, opened, tmp_path, more, ideal):
     # the first waits 40 ticks for the second, which is in another call for 20 ticks
     mpi = archive.mpi(2)
     for rank, begin in zip(mpi.ranks, (10, 50), strict=True):
@@ -497,7 +491,7 @@ def test_waits_of_plugins__count_unless_they_are_declared_not_to_be_waits(archiv
     mpi.ranks[1].enter(60, "MPI_Comm_rank").leave(80, "MPI_Comm_rank")
     for rank in mpi.ranks:
         rank.leave(100, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     cube = trace.analyze(patterns=[alltoallv_wait(**more)])
     export(cube.save(tmp_path / "x.severity"), tmp_path / "x.cubex")
     for found in (cube, SeverityCube.load(tmp_path / "x.severity"), tracecols.read_cube(tmp_path / "x.cubex")):

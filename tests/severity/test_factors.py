@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from conftest import DATA, slow
 from support.browser import header_of
-from support.recordings import convert, name_of, recordings
+from support.command_line import run
+from support.recordings import name_of, recordings
 
 import tracecols
-from tracecols.cli import group
 from tracecols.report.diagnosis import efficiency_rows, heading
 from tracecols.schema.kinds import EventKind
 from tracecols.severity import SeverityCube
@@ -33,22 +32,8 @@ OTHERS = [p for p in recordings() if name_of(p) in (
 """Traces of all formats, and of all combinations of paradigms."""
 
 
-@pytest.fixture(scope="module")
-def converted(tmp_path_factory):
-    """Return a function that converts each recorded trace once, and returns its store and folder."""
-    made = {}
-
-    def convert_one(source: Path):
-        if source not in made:
-            folder = tmp_path_factory.mktemp("f")
-            made[source] = convert(source, folder), folder
-        return made[source]
-
-    return convert_one
-
-
-def run(*arguments) -> str:
-    result = CliRunner().invoke(group, [str(a) for a in arguments], catch_exceptions=False)
+def told(*arguments) -> str:
+    result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -62,8 +47,8 @@ def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:
     """Check that the first screen of `analyze` is the diagnosis, and agrees with the overview of the report."""
     d = cube.diagnosis()
     assert d.text(str(folder / "x.severity")) in printed
-    assert d.text(str(folder / "x.severity")) in run("diagnose", folder / "x.severity")
-    run("report", folder / "x.severity", "-o", folder / "x.html", "--force")
+    assert d.text(str(folder / "x.severity")) in told("diagnose", folder / "x.severity")
+    told("report", folder / "x.severity", "-o", folder / "x.html", "--force")
     header = header_of(folder / "x.html")
     overview, (first, *_) = header["overview"], heading(d)
     assert overview["heading"][0] == first
@@ -74,7 +59,7 @@ def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:
     focused = cube.focused()
     shown = {
         r["property"]: r["value"]
-        for r in json.loads(run("show", folder / "x.severity", "--json", "--min-share", "0"))["properties"]
+        for r in json.loads(told("show", folder / "x.severity", "--json", "--min-share", "0"))["properties"]
     }
     for name, stored in zip(header["properties"]["id"], header["properties"]["stored"], strict=True):
         total = float(stored["total"]) / stored["scale"]
@@ -87,7 +72,7 @@ def check_screens(cube: SeverityCube, folder: Path, printed: str) -> None:
 def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
     """Check that rules of the cube and of the store count the same time as the other commands."""
     found = {
-        of: json.loads(run("rules", source, "--json"))
+        of: json.loads(told("rules", source, "--json"))
         for of, source in (("cube", folder / "x.severity"), ("store", store))
     }
     by_rule = {of: {r["rule"]: r for r in rules} for of, rules in found.items()}
@@ -111,24 +96,24 @@ def check_rules(cube: SeverityCube, folder: Path, store: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [*QUICK, *OTHERS], ids=name_of)
-def test_factors__are_equal_wherever_they_are_told(source, converted):
-    store, folder = converted(source)
+def test_factors__are_equal_wherever_they_are_told(source, store_of, tmp_path):
+    store, folder = store_of(source), tmp_path
     cube, other = folder / "x.severity", folder / "y.severity"
-    printed = CliRunner().invoke(group, ["analyze", str(store), "-o", str(cube), "--force"])
+    printed = run("analyze", store, "-o", cube, "--force")
     assert printed.exit_code == 0, printed.output
     shutil.copytree(cube, other, dirs_exist_ok=True)
-    diagnosed = json.loads(run("diagnose", cube, "--json"))
+    diagnosed = json.loads(told("diagnose", cube, "--json"))
     wanted = by_metric(diagnosed["efficiencies"])
-    both = json.loads(run("efficiency", cube, other, "--json"))
+    both = json.loads(told("efficiency", cube, other, "--json"))
     assert [by_metric(r["efficiencies"]) for r in both["runs"]] == [wanted, wanted]
-    assert by_metric(json.loads(run("efficiency", store, "--json"))["runs"][0]["efficiencies"]) == wanted
+    assert by_metric(json.loads(told("efficiency", store, "--json"))["runs"][0]["efficiencies"]) == wanted
     read = SeverityCube.load(cube)
     focused = read.focused()
     for table in (read.efficiencies(), focused.efficiencies()):
         assert by_metric(table.to_dict("records")) == wanted
     runtime = wanted["run", "runtime"]
     assert diagnosed["runtime"] == runtime
-    printed_change = run("compare", cube, other, "-o", folder / "change.json", "--force")
+    printed_change = told("compare", cube, other, "-o", folder / "change.json", "--force")
     compared = json.loads((folder / "change.json").read_text(encoding="utf-8"))
     assert [r["runtime"] for r in compared["runs"]] == [runtime, runtime]
     assert not runtime or f"{runtime:,.6f} s" in printed_change
@@ -140,7 +125,7 @@ def test_factors__are_equal_wherever_they_are_told(source, converted):
         assert wanted["computation", "useful_total"] == pytest.approx(totals["comp"]["x"], rel=1e-12)
     check_screens(read, folder, printed.stderr)
     check_rules(read, folder, store)
-    predicted = CliRunner().invoke(group, ["what-if", str(store), "--json"])
+    predicted = run("what-if", store, "--json")
     if predicted.exit_code == 0:
         # without changes, the run is predicted as recorded
         ticks = [
@@ -172,7 +157,7 @@ def exported(store: Path, folder: Path) -> dict[str, pd.DataFrame]:
     """Return events, regions and locations as `tracecols export` writes them."""
     found = {}
     for name in ("events", "regions", "locations"):
-        run("export", store, folder / f"{name}.parquet", "--table", name, "--raw", "--force")
+        told("export", store, folder / f"{name}.parquet", "--table", name, "--raw", "--force")
         found[name] = pd.read_parquet(folder / f"{name}.parquet")
     return found
 
@@ -268,9 +253,8 @@ def check_models(cube: SeverityCube) -> None:
 
 
 @pytest.mark.parametrize("source", [*QUICK, *slow(OTHERS)], ids=name_of)
-def test_factors__are_those_of_what_the_program_uses_and_a_plain_program_finds(source, converted):
+def test_factors__are_those_of_what_the_program_uses_and_a_plain_program_finds(source, store_of, tmp_path):
     """The factors of MPI are computed from exported events."""
-    store, folder = converted(source)
-    cube = tracecols.open(store).analyze()
+    cube = tracecols.open(store_of(source)).analyze()
     check_models(cube)
-    check_factors_of_mpi(cube, exported(store, folder))
+    check_factors_of_mpi(cube, exported(store_of(source), tmp_path))

@@ -1,7 +1,5 @@
 """Computed metrics: formulas follow the rules of Python, and ratios are computed from sums."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

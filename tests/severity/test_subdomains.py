@@ -1,7 +1,5 @@
 """Subdomains of the application: their rows are sums over locations, however these are assigned."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

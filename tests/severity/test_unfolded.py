@@ -1,7 +1,5 @@
 """Phases as call paths, as Score-P distinguishes instances of regions, in cubes for tools without phases."""
 
-from __future__ import annotations
-
 import pytest
 from support.command_line import executed
 from support.periods import by_period, loop

@@ -366,7 +366,7 @@ def test_piece__knows_non_blocking_collectives_that_straddle_its_start(archive, 
     mpi = archive.mpi(2)
 
     def begin(rank, time, request):
-        rank.enter(time, "MPI_Ibarrier").record(time + 1, "NonBlockingCollectiveRequest", request=request)
+        rank.enter(time, "MPI_Ibarrier").start_collective(time + 1, request)
         rank.leave(time + 2, "MPI_Ibarrier")
 
     def complete(rank, enter, time, request):
@@ -395,7 +395,7 @@ def test_piece__knows_non_blocking_collectives_that_are_completed_after_its_end(
     for rank, (second, first_done, second_done) in zip(mpi.ranks, ((20, 90, 45), (40, 45, 46)), strict=True):
         rank.enter(0, "main")
         for time, request in ((10, 1), (second, 2)):
-            rank.enter(time, "MPI_Ibarrier").record(time, "NonBlockingCollectiveRequest", request=request)
+            rank.enter(time, "MPI_Ibarrier").start_collective(time, request)
             rank.leave(time + 1, "MPI_Ibarrier")
         rank.enter(25 if second == 20 else 42, "MPI_Wait")
         for time, request in sorted(((first_done, 1), (second_done, 2))):

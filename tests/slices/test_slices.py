@@ -1,7 +1,5 @@
 """Analyses of trace slices: the slices of a trace add up to the whole (issue 13, 3, 4 and 16)."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 
@@ -165,8 +163,8 @@ def test_piece__cuts_through_a_task(archive, enhance, cut):
     (thread,), team = archive.openmp(1)
     barrier = "!$omp implicit barrier @a.c:2"
     thread.enter(0, "main").fork(5, 1).begin_team(6, team).enter(7, PARALLEL).enter(10, barrier)
-    thread.record(20, "ThreadTaskSwitch", team=team, creator=0, generation=1).enter(30, TASK).leave(50, TASK)
-    thread.record(60, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    thread.switch_task(20, (0, 1), team).enter(30, TASK).leave(50, TASK)
+    thread.complete_task(60, (0, 1), team)
     thread.leave(80, barrier).leave(90, PARALLEL).end_team(91, team).join(95).leave(100, "main")
     store = enhance(archive).store
     total = Counter()
@@ -281,8 +279,7 @@ def test_piece__of_threads_that_are_ahead_has_the_same_constructs(archive, enhan
     second.fork(7, 1).begin_team(8, own).enter(9, PARALLEL).call(10, 12, loop).call(12, 13, loop)
     second.leave(14, PARALLEL).end_team(14, own).join(15)
     second.call(16, 18, loop).enter(18, single).call(19, 45, barrier).leave(45, single)
-    second.call(46, 70, "!$omp barrier @a.c:9")
-    second.leave(71, PARALLEL).end_team(72, team)
+    second.call(46, 70, "!$omp barrier @a.c:9").leave(71, PARALLEL).end_team(72, team)
     second.fork(73, 1).begin_team(74, own).enter(75, PARALLEL).call(75, 76, loop).leave(77, PARALLEL)
     second.end_team(77, own).join(78)
 
@@ -311,8 +308,7 @@ def test_piece__repeats_no_constructs_that_only_one_thread_meets(archive, enhanc
         first.call(4 + k, 5 + k, "!$omp for @a.c:3")
     first.call(80, 94, "!$omp for @a.c:3").leave(95, PARALLEL).end_team(96, team).join(97).leave(100, "main")
     second.begin_team(2, team).enter(3, PARALLEL).leave(94, PARALLEL).end_team(95, team)
-    store = enhance(archive).store
-    planned = plan.plan_slices(store, None, 90, None, 1).slices
+    planned = plan.plan_slices(enhance(archive).store, None, 90, None, 1).slices
     kinds = [[EventKind(x.kind).name for x in of.before] for of in planned]
     assert kinds[0][:4] == ["ENTER", "THREAD_FORK", "THREAD_TEAM_BEGIN", "ENTER"]
     assert kinds[0][4:] == n_again * ["ENTER", "EXIT"] + ["ENTER"]
@@ -357,7 +353,7 @@ def test_piece__counts_what_was_sent_before(archive, enhance):
 def test_piece__says_how_many_calls_it_cuts_through(archive, enhance):
     mpi = archive.mpi(2)
     for rank, (begin, end) in zip(mpi.ranks, ((10, 50), (30, 50)), strict=True):
-        rank.enter(0, "main").enter(begin, "MPI_Barrier").record(begin, "MpiCollectiveBegin")
+        rank.enter(0, "main").enter(begin, "MPI_Barrier").begin_collective(begin)
         rank.record(end, "MpiCollectiveEnd", op=0, communicator=mpi.world, root=None, sent=0, received=0)
         rank.leave(end, "MPI_Barrier").leave(100, "main")
     store = enhance(archive).store

@@ -1,7 +1,5 @@
 """Columns that are kept in files: as narrow codes, and the same when they are read."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -77,8 +77,7 @@ def test_texts__are_never_paths(tmp_path, opened):
 def test_files__are_named_by_numbers(number, tmp_path):
     archive = Archive(tmp_path / "in" / "traces.otf2")
     region = archive.region("work")
-    rank = archive.mpi(1).ranks[0]
-    rank.enter(0, region).leave(1, region)
+    archive.mpi(1).ranks[0].enter(0, region).leave(1, region)
     anchor = archive.write()
     names = sorted(p.name for p in (tmp_path / "in" / "traces").iterdir())
     assert all(n.partition(".")[0].isdigit() for n in names)

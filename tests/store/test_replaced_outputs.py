@@ -11,11 +11,10 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from conftest import slow
+from support.command_line import executed, run
 
 import tracecols
-from tracecols.cli import group
 from tracecols.enhance.definitions.topologies import load_descriptions
 from tracecols.errors import SeverityError, StoreError, TracecolsError
 from tracecols.export.archive import export_archive
@@ -63,10 +62,10 @@ def made(tmp_path_factory, data) -> dict[str, Path]:
     return {"trace": data / "late_sender", "store": store, "cube": cube}
 
 
-def run(command: str, made: dict[str, Path], output: Path, *more: str):
+def with_output(command: str, made: dict[str, Path], output: Path, *more: str):
     """Run a command with an output."""
     words = COMMANDS[command][0].format(**made).split()
-    return CliRunner().invoke(group, [*words, str(output), *more])
+    return run(*words, output, *more)
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -103,8 +102,8 @@ def put(kind: str, path: Path) -> None:
 @EACH
 def test_output__replaces_what_the_same_command_made(command, made, tmp_path):
     output = tmp_path / f"x{COMMANDS[command][1]}"
-    assert run(command, made, output).exit_code == 0
-    again = run(command, made, output)
+    assert with_output(command, made, output).exit_code == 0
+    again = with_output(command, made, output)
     if output.suffix == ".otf2":
         assert again.exit_code == 1
         assert "never written over anything" in again.output
@@ -122,7 +121,7 @@ def test_output__never_replaces_what_is_no_regular_file(kind, command, made, tmp
     put(kind, output)
     before = output.lstat()
     for more in ([], ["--force"]):
-        result = run(command, made, output, *more)
+        result = with_output(command, made, output, *more)
         assert result.exit_code == 1, result.output
         assert result.output.startswith(f"error: {output}" if kind != "link to a device" else "error: "), result.output
         assert result.output.count("\n") == 2, result.output
@@ -137,13 +136,13 @@ def test_output__replaces_a_file_of_unknown_origin_only_with_force(command, made
     with monkeypatch.context() as patch:
         patch.setattr(reader.Store, "read", None)
         patch.setattr(reader.Store, "read_together", None)
-        result = run(command, made, output)
+        result = with_output(command, made, output)
     assert result.exit_code == 1, result.output
     assert output.read_text() == "name,what\nnotes,mine\n"
     if output.suffix == ".otf2":
         return
     assert "--force" in result.output
-    assert run(command, made, output, "--force").exit_code == 0
+    assert with_output(command, made, output, "--force").exit_code == 0
     assert output.is_dir() or b"notes,mine" not in output.read_bytes()
 
 
@@ -160,7 +159,7 @@ def test_output__is_never_written_into_a_store_or_cube(command, made, tmp_path):
             places = [p for p in places if p.suffix == ending]
         for place in places:
             for more in ([], ["--force"]):
-                result = run(command, made, place, *more)
+                result = with_output(command, made, place, *more)
                 assert result.exit_code == 1, (place, result.output)
                 assert "nothing else is written there" in result.output, result.output
         assert digest(made[name]) == before
@@ -172,13 +171,13 @@ def test_output__follows_a_link(command, made, tmp_path):
     ending = COMMANDS[command][1]
     (tmp_path / "there").mkdir()
     target, link = tmp_path / "there" / f"x{ending}", tmp_path / f"l{ending}"
-    assert run(command, made, target).exit_code == 0
+    assert with_output(command, made, target).exit_code == 0
     link.symlink_to(target)
-    assert run(command, made, link).exit_code == 0
+    assert with_output(command, made, link).exit_code == 0
     assert link.is_symlink()
     if not target.is_dir():
         target.write_text("mine")
-        assert run(command, made, link).exit_code == 1
+        assert with_output(command, made, link).exit_code == 1
         assert target.read_text() == "mine"
 
 
@@ -192,7 +191,7 @@ def test_reports_issue_30__stay_as_they_are(made, tmp_path):
         ["analyze", made["store"], "-o", made["store"], "--force"],
         ["convert", made["trace"], "-o", made["cube"], "--force"],
     ):
-        assert CliRunner().invoke(group, [str(w) for w in words]).exit_code == 1
+        executed(*words, code=1)
     assert (digest(made["cube"]), digest(made["store"])) == before
 
 
@@ -201,20 +200,19 @@ def test_store__with_other_times_is_replaced_only_with_force(made, tmp_path):
     recorded, corrected, predicted = (tmp_path / f"{name}.trace" for name in ("recorded", "corrected", "predicted"))
     paths = {"convert": recorded, "correct": corrected, "what-if": predicted}
     for command, path in paths.items():
-        assert run(command, made, path).exit_code == 0
+        assert with_output(command, made, path).exit_code == 0
     for command in paths:
         for path in paths.values():
             before = digest(path)
-            result = run(command, made, path)
+            result = with_output(command, made, path)
             assert result.exit_code == (0 if path == paths[command] else 1), result.output
             if result.exit_code:
                 assert "was made in another way: it is the store of a" in result.output
                 assert digest(path) == before
     for command in paths:
         for path in paths.values():
-            assert run(command, made, path, "--force").exit_code == 0
-    result = CliRunner().invoke(group, ["correct", str(recorded), "-o", str(recorded), "--force"])
-    assert "is, or holds, what is read" in result.output
+            assert with_output(command, made, path, "--force").exit_code == 0
+    assert "is, or holds, what is read" in executed("correct", recorded, "-o", recorded, "--force", code=1)
 
 
 @pytest.mark.parametrize("command", ["convert", "analyze", *slow(["correct", "export a cube as .severity"])])
@@ -222,14 +220,14 @@ def test_folder__with_a_file_of_somebody_else_is_replaced_only_with_force(comman
     words, ending = COMMANDS[command]
     output = tmp_path / f"x{ending}"
     words = [*(word.format(**made) for word in words.split()), str(output)]
-    assert CliRunner().invoke(group, words).exit_code == 0
+    executed(*words)
     (output / "mine.txt").write_text("precious")
-    refused = CliRunner().invoke(group, words)
+    refused = run(*words)
     assert refused.exit_code == 1
     assert f"{output} holds mine.txt, which tracecols did not write" in refused.stderr
     assert (output / "mine.txt").read_text() == "precious"
-    if "--force" in CliRunner().invoke(group, [words[0], "--help"]).output:
-        assert CliRunner().invoke(group, [*words, "--force"]).exit_code == 0
+    if "--force" in executed(words[0], "--help"):
+        executed(*words, "--force")
         assert not (output / "mine.txt").exists()
 
 
@@ -248,9 +246,9 @@ def test_output__is_never_what_is_read(words, made, tmp_path):
     trace = shutil.copytree(made["trace"], tmp_path / "archive")
     cube = tmp_path / "c.cube"
     tracecols.SeverityCube.load(made["cube"]).save(tmp_path / "c.severity")
-    assert CliRunner().invoke(group, ["export", str(tmp_path / "c.severity"), f"{cube}x"]).exit_code == 0
+    executed("export", tmp_path / "c.severity", f"{cube}x")
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    done = CliRunner().invoke(group, [*(w.format(trace=trace, cube=cube) for w in words.split()), "--force"])
+    done = run(*(w.format(trace=trace, cube=cube) for w in words.split()), "--force")
     assert done.exit_code in (1, 2), done.output
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
@@ -309,7 +307,7 @@ def test_path__with_nul_is_refused(path, made, tmp_path):
 
 
 def test_own_tables__are_made_in_the_store(made):
-    assert CliRunner().invoke(group, ["enhance", str(made["store"]), "messages"]).exit_code == 0
+    executed("enhance", made["store"], "messages")
     assert (made["store"] / "enhanced" / "messages" / "manifest.json").is_file()
     with pytest.raises(StoreError, match="nothing else is written there"):
         folder_output(made["store"] / "enhanced" / "x", "an enhanced table").check()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import threading
 from dataclasses import asdict
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from conftest import LONG
+from support.command_line import python
 from support.otf2_workload import everything
 from support.otf2_writer import Archive
 from support.store_changes import Numbers, change, definitions_for
@@ -554,14 +553,7 @@ def test_memory__does_not_grow_with_the_trace(tmp_path):
     peaks = {}
     for n_chunks in (150, 600):
         anchor = long_archive(tmp_path / f"{n_chunks}", n_chunks)
-        done = subprocess.run(
-            [sys.executable, "-c", PEAK, str(anchor), str(tmp_path / "x.trace")],
-            env=dict(os.environ),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=LONG,
-        )
+        done = python("-c", PEAK, str(anchor), str(tmp_path / "x.trace"), timeout=LONG)
         peaks[n_chunks] = int(done.stdout) >> 10
         assert Store(tmp_path / "x.trace").manifest["n_events"] == 9000 * n_chunks
     # 1.35 and 5.4 million events; the longer one has 120 MB more in columns alone

@@ -1,7 +1,5 @@
 """The viewer in a real browser: Chromium without a window, driven by playwright."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Compare the events of EARL with those of its oracle."""
 
-from __future__ import annotations
-
 import random
 
 from oracles import queues

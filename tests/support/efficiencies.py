@@ -1,7 +1,5 @@
 """Identities of efficiencies that hold for every program."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

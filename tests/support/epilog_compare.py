@@ -1,7 +1,5 @@
 """Compare a converted EPILOG recording with the result of its oracle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -200,13 +200,11 @@ class EpilogWriter:
 
     def process_name(self, process: int, name: str) -> None:
         """Define a process; EPIK leaves this record out."""
-        text = self.string(name)
-        self.define(5, self.u4(process, text))
+        self.define(5, self.u4(process, self.string(name)))
 
     def thread_name(self, process: int, thread: int, name: str) -> None:
         """Define a thread; EPIK leaves this record out."""
-        text = self.string(name)
-        self.define(6, self.u4(thread, process, text))
+        self.define(6, self.u4(thread, process, self.string(name)))
 
     def location(self, machine: int, node: int, process: int, thread: int, number: int | None = None) -> int:
         """Define a location."""

@@ -1,7 +1,5 @@
 """Compare severities under the conventions of EXPERT with those of its oracle."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 

@@ -1,7 +1,5 @@
 """Execute the page of ten questions: ``python tests/support/gallery.py`` rewrites its outputs."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import io

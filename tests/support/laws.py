@@ -1,7 +1,5 @@
 """Laws of root causes and of the critical path."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tracecols.causes.quirks import NONE

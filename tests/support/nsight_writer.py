@@ -1,7 +1,5 @@
 """Small exports of Nsight Systems, as SQLite files and as folders of Parquet files."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 

@@ -1,7 +1,5 @@
 """Programs that use devices, to be written with `otf2_writer`."""
 
-from __future__ import annotations
-
 
 class Offload:
     """A process that launches kernels and copies on streams, as Score-P records CUDA."""

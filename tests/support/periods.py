@@ -1,7 +1,5 @@
 """Compare severities by period with those of the whole run."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tracecols.enhance.scan.periods import ask

@@ -1,7 +1,5 @@
 """The pointer columns of all events of a location."""
 
-from __future__ import annotations
-
 from tracecols.model.pointers import SlicePointers
 
 

@@ -1,7 +1,5 @@
 """Random events of locations, for comparing kernels with their oracles."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 from oracles.events import Event

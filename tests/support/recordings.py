@@ -52,4 +52,4 @@ def convert(source: Path, folder: Path) -> Path:
         with tarfile.open(source) as packed:
             packed.extractall(folder, filter="data")
         source = folder / source.name.partition(".")[0]
-    return tracecols.convert(source, folder / "x.trace")
+    return tracecols.convert(source, folder / f"{source.name.partition('.')[0]}.trace")

@@ -1,7 +1,5 @@
 """Compare trace slices with the traces from which they are cut."""
 
-from __future__ import annotations
-
 from tracecols.model.model import enhance as enhance_store
 from tracecols.search.cube import analyze_model
 from tracecols.slices.opened import open_slice

@@ -1,7 +1,5 @@
 """Execute the tutorial notebook: ``PYTHONPATH=tests python tests/support/tutorial.py`` rewrites it with its outputs."""
 
-from __future__ import annotations
-
 import base64
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Two runs below each other: alignment, matching of rows, and shares of bins that do not coincide."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -152,9 +150,6 @@ def test_difference__of_runs_with_other_ranks_has_rows_of_both(tmp_path):
     middle = (answer.arrays["edges"][:-1] + answer.arrays["edges"][1:]) / 2
     assert differs[row][(middle > 150) & (middle < 950)] == pytest.approx(0)
     assert differs[row][(middle > 1_050) & (middle < 1_400)] == pytest.approx(1)
-
-
-# -- the server and the command ----------------------------------------------------------------------------------------
 
 
 def answered(url):

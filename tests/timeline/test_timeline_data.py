@@ -1,7 +1,5 @@
 """Data of the timeline: sums equal those of analyses, intervals and slices those of the tables."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -237,8 +235,7 @@ def collected(store, folder):
     """Collect a trace with two threads, without a replay, as if it were large; return the intervals by kind, ordered by
     all columns, the severities by property in bins, and the number of windows beyond one per process."""
     folder.mkdir()
-    trace = OpenedTrace(store, 2)
-    model = trace.model_of(with_focus=True)
+    model = OpenedTrace(store, 2).model_of(with_focus=True)
     with model.divided(in_windows=True) as divided:
         n = len(divided.division.windows) - len(divided.division)
     _, spread = overview_properties(model)
@@ -547,8 +544,6 @@ def test_view__refuses_an_unknown_property(timeline):
 def test_encoded__is_read_as_it_was_written(timeline):
     answer = timeline.view(0, timeline.last - timeline.first + 1, [0, 1], 100)
     encoded = answer.encoded()
-    import json
-
     n = int.from_bytes(encoded[:4], "little")
     head = json.loads(encoded[4 : 4 + n])
     assert (4 + n) % 8 == 0
@@ -576,9 +571,7 @@ def test_cause__of_every_wait_lies_before_it(timeline):
 
 
 def test_cause__of_no_wait_is_refused(timeline):
-    with pytest.raises(QuestionError, match="no wait of this location"):
-        timeline.cause(0, 0, 1)
-    for begin, end in ((0, 10**30), (10**19, 10**19 + 1), (-(10**400), 5), (5, 4)):
+    for begin, end in ((0, 1), (0, 10**30), (10**19, 10**19 + 1), (-(10**400), 5), (5, 4)):
         with pytest.raises(QuestionError, match="no wait of this location"):
             timeline.cause(0, begin, end)
     with pytest.raises(QuestionError, match="no such location"):
@@ -602,8 +595,7 @@ def test_of_finding__prefers_who_is_named(timeline):
     numbers = {name: [i] for i, name in enumerate(names)}
     causes = {w["cause_location"] for w in worst_of(waits, [names.index("mpi_latesender")])} - {-1}
     who = min(causes)
-    found = of_finding(waits, ["mpi_latesender"], numbers, [who], [])
-    assert found["cause_location"] == who
+    assert of_finding(waits, ["mpi_latesender"], numbers, [who], [])["cause_location"] == who
     assert of_finding(waits, ["mpi_latesender"], numbers, [], [])["property"] == names.index("mpi_latesender")
     assert of_finding(waits, ["nonsense"], numbers, [], []) is None
 
@@ -633,14 +625,8 @@ def test_trees__select_what_is_selected(timeline, trace):
 def test_trees__of_a_range_without_the_property_select_what_is_above_it(trace):
     cube = trace.analyze(start=0.0, stop=0.1)
     assert not len(cube.cells["mpi_latesender"])
-    assert shown_property(cube, "mpi_latesender") in (
-        "",
-        "mpi_point2point",
-        "mpi_communication",
-        "mpi",
-        "execution",
-        "time",
-    )
+    above = ("", "mpi_point2point", "mpi_communication", "mpi", "execution", "time")
+    assert shown_property(cube, "mpi_latesender") in above
     assert shown_property(cube, "<b>") == ""
 
 
@@ -689,8 +675,7 @@ def test_folded__from_a_call_to_the_next(folds, trace):
 def test_folded__shares_are_the_time_of_all_instances(folds):
     shown = folds.of("h_region")
     about = shown.about()
-    rows = list(range(len(about.says["rows"])))
-    found = shown.view(0, about.says["length"] + 1, rows, 300)
+    found = shown.view(0, about.says["length"] + 1, list(range(len(about.says["rows"]))), 300)
     lengths = about.arrays["fold.end"] - about.arrays["fold.begin"]
     assert found.arrays["ticks"].sum(axis=(0, 2)).tolist() == [lengths.sum(), *lengths]
     waits = found.arrays["ticks"][1]
@@ -935,8 +920,7 @@ def test_counters__of_groups_have_the_samples_of_the_range_and_no_others(grouped
             inside = [sample for sample in every[key] if start <= sample[0] <= stop]
             before = [sample for sample in every[key] if sample[0] < start][-1:]
             left = before + inside
-            shown = [p for p in points if p[1] >= start]
-            assert sum(p[-1] for p in shown) == len(inside)
+            assert sum(p[-1] for p in points if p[1] >= start) == len(inside)
             assert len(points) <= columns + 1
             for begin, time, low, high, last, total, count in points:
                 mine, left = left[:count], left[count:]

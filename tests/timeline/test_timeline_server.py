@@ -1,7 +1,5 @@
 """The server of the timeline: it answers requests of this machine with the token, and refuses all others."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

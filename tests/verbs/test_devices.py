@@ -1,8 +1,6 @@
 """Training steps, stragglers and kernels: small programs worked out by hand, and recorded ones counted a second time from
 their files."""
 
-from __future__ import annotations
-
 import tarfile
 from unittest import mock
 
@@ -114,8 +112,8 @@ def test_answers__of_traces_without_devices_are_empty():
 
 
 @pytest.fixture(scope="module")
-def gloo(tmp_path_factory, data):
-    return tracecols.convert(data / "kineto_gloo_3", tmp_path_factory.mktemp("gloo") / "gloo.trace", jobs=1)
+def gloo(store_of, data):
+    return store_of(data / "kineto_gloo_3")
 
 
 def test_steps__of_an_unknown_region_are_refused_in_the_words_of_python_or_of_the_shell(gloo):
@@ -206,11 +204,11 @@ def test_dlrm__stragglers_are_those_of_the_definition(dlrm):
 
 
 @pytest.mark.slow
-def test_mfu__steps_kernels_and_stragglers(tmp_path):
+def test_mfu__steps_kernels_and_stragglers(opened):
     archive = SHARED / "nsight" / "mfu_2gpu_before.sqlite"
     if not archive.exists():
         pytest.skip("no reference traces beside the repository")
-    trace = tracecols.open(tracecols.convert(archive, tmp_path / "x.trace"))
+    trace = opened(archive)
     first, last = (trace.manifest[name] for name in ("first_time", "last_time"))
     processes = device_answers.read_nsight(archive, first, last)
     check_steps(trace, processes)

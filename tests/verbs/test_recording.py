@@ -1,7 +1,5 @@
 """Costs of recording: regions, events and bytes of programs whose events are counted by hand."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import re
@@ -29,8 +27,7 @@ def program(path, n=N):
         for i in range(n):
             rank.enter(t + 10, NAMES[0]).leave(t + 110, NAMES[0])
             rank.enter(t + 120, NAMES[1]).enter(t + 130, "MPI_Comm_rank").leave(t + 140, "MPI_Comm_rank")
-            rank.leave(t + 150, NAMES[1])
-            rank.enter(t + 200, NAMES[2]).leave(t + 50_200, NAMES[2])
+            rank.leave(t + 150, NAMES[1]).enter(t + 200, NAMES[2]).leave(t + 50_200, NAMES[2])
             t += 60_000
             if i < 3:
                 rank.enter(t, NAMES[3]).leave(t + 5, NAMES[3])

@@ -1,8 +1,6 @@
 """Analysts' questions: every answer equals a plain loop over the raw tables, for any partitioning, in the declared
 columns; and is drawn."""
 
-from __future__ import annotations
-
 import builtins
 import pickle
 from collections import defaultdict
@@ -30,9 +28,8 @@ ROOT = {"hybrid_2x3": "h_region", "coll": "MPI_Bcast", "late_sender": "MPI_Recv"
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("verbs")
-    return {name: tracecols.convert(data / name, folder / f"{name}.trace", jobs=1) for name in TRACES}
+def stores(store_of, data):
+    return {name: store_of(data / name) for name in TRACES}
 
 
 @pytest.fixture(params=TRACES)
@@ -46,9 +43,8 @@ def hybrid(stores):
 
 
 @pytest.fixture(scope="module")
-def gloo(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp("gloo")
-    return tracecols.open(tracecols.convert(data / "kineto_gloo_3", folder / "gloo.trace", jobs=1), jobs=1)
+def gloo(store_of, data):
+    return tracecols.open(store_of(data / "kineto_gloo_3"), jobs=1)
 
 
 def rows(frame):
@@ -400,13 +396,13 @@ def test_time_profile__has_the_time_of_tasks_before_and_after_their_regions(arch
     (one,), team = archive.openmp(1)
 
     def switch(time, number):
-        return one.record(time, "ThreadTaskSwitch", team=team, creator=0, generation=number)
+        return one.switch_task(time, (0, number), team)
 
     one.enter(0, "main").fork(0, 1).begin_team(0, team).enter(0, "!$omp parallel @a.c:1").enter(10, barrier)
     switch(20, 1)
     switch(30, 2).enter(32, task).leave(38, task)
     switch(40, 1).enter(50, task).leave(60, task)
-    one.record(70, "ThreadTaskComplete", team=team, creator=0, generation=1)
+    one.complete_task(70, (0, 1), team)
     switch(70, 0).leave(80, barrier).leave(80, "!$omp parallel @a.c:1").end_team(80, team).join(80).leave(90, "main")
     trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"), jobs=1)
     assert_times_agree(trace)
@@ -507,10 +503,10 @@ def test_iterations__are_the_instances_of_a_region_in_order(stores):
         assert found.begin_seconds.tolist() == expected.enter_seconds.tolist()
 
 
-def test_iterations__of_a_region_that_calls_itself_are_the_outermost(archive, tmp_path):
+def test_iterations__of_a_region_that_calls_itself_are_the_outermost(archive, opened):
     with archive.location("thread", archive.process("p")) as thread:
         thread.enter(0, "main").enter(1, "f").enter(2, "f").leave(3, "f").leave(4, "f").call(5, 7, "f").leave(9, "main")
-    trace = tracecols.open(tracecols.convert(archive.write(), tmp_path / "x.trace"))
+    trace = opened(archive)
     assert [(r.iteration, round(r.seconds * 1e9)) for r in trace.iterations("f").itertuples()] == [(0, 3), (1, 2)]
     assert round(trace.flat_profile().set_index("region_name").inclusive_seconds["f"] * 1e9) == 5
 

@@ -19,7 +19,7 @@ from threading import Timer
 import numpy as np
 import pytest
 from conftest import LONG
-from support.command_line import executed
+from support.command_line import executed, python
 
 import tracecols
 from benchmarks.generate import make, write
@@ -197,20 +197,10 @@ def test_local_workers__end_though_dask_loses_count_of_them(monkeypatch):
 def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, tmp_path):
     from distributed import LocalCluster
 
-    words = [
-        sys.executable,
-        "-m",
-        "tracecols",
-        "analyze",
-        str(trace.path),
-        "--scratch",
-        str(tmp_path / "s"),
-        "-o",
-        "x.severity",
-    ]
+    words = ["-m", "tracecols", "analyze", str(trace.path), "--scratch", str(tmp_path / "s"), "-o", "x.severity"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
-        there = [*words, "--scheduler", cluster.scheduler_address]
+        there = [sys.executable, *words, "--scheduler", cluster.scheduler_address]
         process = subprocess.Popen(there, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
         until = time.monotonic() + LONG
         while not list(tmp_path.glob(f"s/{SCRATCH}*/work/scan-*")):
@@ -221,8 +211,7 @@ def test_client__that_dies_leaves_scratch_for_the_next_run_to_remove(trace, tmp_
         process.wait()
     assert len(list((tmp_path / "s").iterdir())) == 1
     assert not (tmp_path / "x.severity").exists()
-    again = subprocess.run([*words, "--workers", "1"], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
+    python(*words, "--workers", 1, cwd=tmp_path)
     assert not list((tmp_path / "s").iterdir())
     found = tracecols.SeverityCube.load(tmp_path / "x.severity")
     assert differences(trace.analyze(), found) == []
@@ -336,8 +325,7 @@ def _version(version):
 
 @pytest.mark.slow
 def test_version__of_workers_is_another_one(trace, client):
-    one = sorted(client.nthreads())[0]
-    client.run(_version, "0.0.1", workers=[one])
+    client.run(_version, "0.0.1", workers=[sorted(client.nthreads())[0]])
     try:
         with pytest.raises(
             ClusterError, match=r"worker \w+://\S+ has tracecols 0.0.1, this is tracecols \d\S+\n  install the same"
@@ -349,10 +337,9 @@ def test_version__of_workers_is_another_one(trace, client):
 
 @pytest.mark.slow
 def test_scheduler__does_not_answer(trace, tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
-    words = [sys.executable, "-m", "tracecols", "analyze", str(trace.path), "--scheduler"]
-    found = subprocess.run([*words, "tcp://127.0.0.1:9"], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert found.returncode == 1
+    env = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "1s"}
+    words = ("-m", "tracecols", "analyze", trace.path, "--scheduler", "tcp://127.0.0.1:9")
+    found = python(*words, cwd=tmp_path, env=env, code=1)
     assert found.stderr.startswith("error: the scheduler tcp://127.0.0.1:9 does not answer\n  see whether")
     assert not list(tmp_path.iterdir())
 
@@ -566,17 +553,8 @@ def mortal(tmp_path):
     local = ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"]
     command = [sys.executable, "-c", main.format("scheduler"), "--scheduler-file", path, "--port", "0", *local]
     scheduler = subprocess.Popen([str(c) for c in command], **options)
-    command = [
-        sys.executable,
-        "-c",
-        main.format("worker"),
-        "--scheduler-file",
-        path,
-        "--no-nanny",
-        "--local-directory",
-        tmp_path,
-    ]
-    worker = subprocess.Popen([str(c) for c in command], **options)
+    command = [sys.executable, "-c", main.format("worker"), "--scheduler-file", path]
+    worker = subprocess.Popen([*map(str, command), "--no-nanny", "--local-directory", str(tmp_path)], **options)
     # the start may take long; time limits in tests are for the return of the scheduler
     until = time.monotonic() + LONG
     while not path.exists() and scheduler.poll() is None and time.monotonic() < until:
@@ -652,8 +630,7 @@ def test_extra__is_named_where_it_is_missing(trace, monkeypatch):
 @pytest.mark.slow
 def test_dask__is_not_imported_without_a_cluster(trace):
     code = f"import sys, tracecols; tracecols.open({str(trace.path)!r}).analyze(); print([m for m in ('dask', 'distributed') if m in sys.modules])"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout.strip() == "[]"
+    assert python("-c", code).stdout.strip() == "[]"
 
 
 def test_errors__can_be_pickled():
@@ -707,14 +684,9 @@ def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(tr
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     code = "import sys; from tracecols.cli import group; group(sys.argv[1:])"
-    command = [sys.executable, "-c", code, "analyze", str(trace.path), "-o", "x.severity"]
-    process = subprocess.Popen(
-        [*command, "--workers", "2"],
-        env=environment,
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    command = [sys.executable, "-c", code, "analyze", str(trace.path), "-o", "x.severity", "--workers", "2"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(command, env=environment, cwd=tmp_path, **quiet)
     until = time.monotonic() + LONG
     while not list(folder.glob("*/dask-scratch-space/*")) and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
@@ -723,10 +695,9 @@ def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(tr
     left = {p.name for p in folder.iterdir()}
     assert left and all(name.startswith("tracecols-") for name in left)
     # a command that uses threads, not workers, and does not read the analysed store
-    command = [sys.executable, "-c", code, "info", str(trace.manifest["source"]["path"])]
     # workers need some time to see that their client is gone
     until = time.monotonic() + LONG
     while list(folder.iterdir()) and time.monotonic() < until:
         time.sleep(1)
-        assert subprocess.run(command, env=environment, check=False).returncode == 0
+        python("-c", code, "info", trace.manifest["source"]["path"], env={"TMPDIR": str(folder)})
     assert not list(folder.iterdir())

@@ -1,7 +1,5 @@
 """Tasks run by the threads of this process."""
 
-from __future__ import annotations
-
 import time
 from threading import Event, current_thread
 

@@ -1,17 +1,15 @@
 """Arrays of the size of a trace: in memory up to a limit, beyond it in temporary files."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 from conftest import LONG
+from support.command_line import python
 
 from tracecols.errors import AnalysisError
 from tracecols.work import large, memory
@@ -172,5 +170,5 @@ def test_files__of_a_killed_process_are_gone(tmp_path):
         "import os, pathlib, sys; from tracecols.work.large import LargeArrays; "
         "a = LargeArrays(0, pathlib.Path(sys.argv[1])).full(2 * 10**6, 1, 'int8'); os.kill(os.getpid(), 9)"
     )
-    assert subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False).returncode == -9
+    python("-c", program, str(tmp_path), code=-9)
     assert not list(tmp_path.iterdir())

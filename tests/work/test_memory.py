@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,11 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from conftest import LONG
-from support.command_line import executed
+from support.command_line import executed, python, run
 
-from tracecols.cli import group
 from tracecols.enhance.dataflow import spill
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.partitions import divide
@@ -252,7 +249,7 @@ def test_memory__changes_nothing(trace):
 @pytest.mark.slow
 def test_root_causes__for_which_there_may_be_no_room_are_named_before_the_work_begins(trace, tmp_path, monkeypatch):
     def analyze(*more):
-        found = CliRunner().invoke(group, ["analyze", str(trace.path), "-o", str(tmp_path / "x.severity"), *more])
+        found = run("analyze", trace.path, "-o", tmp_path / "x.severity", *more)
         assert found.exit_code == 0
         return found.stderr
 
@@ -296,15 +293,13 @@ def new_file(self):
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
     return new(self)
 spill.Spill._new_file = new_file
-from tracecols.cli import group
 group(sys.argv[3:])
 """
 
 
-def analyze(at, what, trace, folder, scratch):
-    words = [str(at), what, "analyze", str(trace.path), "-o", "x.severity", "--scratch", str(scratch), "--jobs", "1"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", ANALYZE, *words], cwd=folder, env=env, capture_output=True, text=True)
+def analyze(at, what, trace, folder, scratch, code=0):
+    words = [at, what, "analyze", trace.path, "-o", "x.severity", "--scratch", scratch, "--jobs", "1"]
+    return python("-c", ANALYZE, *words, cwd=folder, code=code)
 
 
 @pytest.mark.slow
@@ -314,11 +309,10 @@ def test_scratch__of_a_killed_analysis_goes_with_the_next(trace, tmp_path):
     scratch.mkdir()
     # killed at the beginning, and after some steps have left files
     for at in (2, 9):
-        assert analyze(at, "kill", trace, tmp_path, scratch).returncode == -signal.SIGKILL
+        analyze(at, "kill", trace, tmp_path, scratch, -signal.SIGKILL)
         assert len(list(scratch.iterdir())) == 1
         assert not (tmp_path / "x.severity").exists()
-    done = analyze(-1, "", trace, tmp_path, scratch)
-    assert done.returncode == 0, done.stderr
+    analyze(-1, "", trace, tmp_path, scratch)
     assert not list(scratch.iterdir())
 
 
@@ -327,8 +321,7 @@ def test_scratch__of_a_killed_analysis_goes_with_the_next(trace, tmp_path):
 def test_scratch__that_is_full(trace, tmp_path):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    done = analyze(5, "full", trace, tmp_path, scratch)
-    assert done.returncode == 1
+    done = analyze(5, "full", trace, tmp_path, scratch, 1)
     assert done.stderr.startswith(f"error: cannot write the temporary file {scratch}")
     assert "--scratch FOLDER of tracecols analyze" in done.stderr
     assert not list(scratch.iterdir()) and not (tmp_path / "x.severity").exists()
