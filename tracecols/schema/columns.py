@@ -138,3 +138,8 @@ class Table:
 def table(name: str, row: str, *columns: Column, **how: Any) -> Table:
     """Declare a table by its columns, one after the other; `how` are further fields, such as `source`."""
     return Table(name, row, columns, **how)
+
+
+def by_name(*tables: Table) -> dict[str, Table]:
+    """Return tables by their names."""
+    return {t.name: t for t in tables}
