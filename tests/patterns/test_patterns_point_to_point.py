@@ -12,6 +12,7 @@ from support.severities import cells
 from tracecols.patterns.matches import Matches
 from tracecols.patterns.point_to_point import overtaking
 from tracecols.search.cube import analyze_model
+from tracecols.testing import Program
 
 
 def recv(rank, begin, at, end, peer, comm, tag=0, length=8, call="MPI_Recv"):
@@ -469,3 +470,22 @@ def test_bytes__received_are_those_that_were_sent(archive, analyze):
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)
     recv(mpi.ranks[1], 10, 34, 35, 0, mpi.world, 1, 1024)
     assert cells(analyze(archive), "bytes_rcvd") == {("MPI_Recv", 1): 8}
+
+
+def test_late_receiver__is_a_wait_of_the_thread_that_completes_the_send():
+    """The analysis used to be refused: the wait exceeded the time of the thread that starts the send."""
+    program = Program(processes=2, threads=2)
+    starts, completes, receives, posts = program.locations
+    starts.enter(0, "MPI_Isend").start_send(1, to=1, request=7).leave(2)
+    completes.enter(10, "MPI_Wait").complete_send(45, request=7).leave(46)
+    posts.enter(40, "MPI_Irecv").post_receive(41, request=3).leave(42)
+    receives.enter(50, "MPI_Wait").complete_receive(51, source=0, request=3).leave(52)
+    with program.trace() as trace:
+        cube = trace.analyze()
+        waits = trace.frame("waits", raw=True)
+    cells = cube.cells["mpi_latereceiver"]
+    assert (cells.location.tolist(), cells.value.tolist()) == ([1], [30])
+    assert list(zip(waits.location, waits.cause_location, strict=True)) == [(1, 3)]
+    # the thread that posts is charged
+    costs = cube.cells["delay_latereceiver_aggregate"]
+    assert (costs.location.tolist(), costs.value.tolist()) == ([3], [30])

@@ -250,9 +250,10 @@ class _Side(NamedTuple):
 def _side(facts: Facts, quirks: Quirks, m: CompoundTable, of: Ints, call: str) -> _Side:
     """Return one side of the messages `of`: the calls whose columns begin with `call`."""
     times, begin_time = clock(facts, quirks), m[f"{call}_enter_time"][of]
-    location = m[f"{call[:4]}_location"][of]
+    # another thread than the one that sends or receives may complete the send, or post the receive
+    event = m[call][of]
     return _Side(
-        m[call][of], begin_time, times(begin_time), times(m[f"{call}_exit_time"][of]), location,
+        event, begin_time, times(begin_time), times(m[f"{call}_exit_time"][of]), facts.order.locations_of(event),
         m[f"{call}_call_path"][of],
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from tracecols.kernels.orders import first_smaller
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, region_of
 from tracecols.patterns.found_by import Pattern
-from tracecols.patterns.matches import Cause, Matches
+from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.mpi import API
 
 FAMILY = Family("point-to-point")
@@ -167,6 +167,12 @@ def from_same_source(
     return parent.where(has_same_source(model, m, parent, sources))
 
 
+def who_posts(model: Model, m: CompoundTable, matches: Matches) -> Causes:
+    """Find the threads that post the receives."""
+    row = matches.row
+    return Causes(model.order.locations_of(m.recv_post[row]), m.recv_post_call_path[row], m.recv_post_enter_time[row])
+
+
 def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Wait from the ENTER of MPI_Send or MPI_Ssend to that of MPI_Recv, if the send had not returned by then."""
     call_path = m.send_call_path
@@ -182,11 +188,7 @@ def blocking_late_receiver(model: Model, m: CompoundTable, parent: Matches) -> M
     "mpi_point2point",
     "Late Receiver",
     "Time a send waits because the receive was posted late.",
-    Pattern(
-        "sent_messages",
-        since="send_done_enter_time",
-        cause=Cause("recv_location", "recv_post_call_path", "recv_post_enter_time"),
-    ),
+    Pattern("sent_messages", since="send_done_enter_time", cause=who_posts),
     advice="Post receives earlier; let sends not block. That the send waited for this reason is likely, not certain.",
     confidence=0.8,
     expert={"function": blocking_late_receiver},
@@ -197,7 +199,9 @@ def late_receiver(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     """Wait from the completing call's ENTER to the receive's posting, if the call did not end before; of several, the
     largest."""
     wait, waits = wait_for_receivers(model.facts, m)
-    return parent.where(waits, severity=wait, call_path=m.send_done_call_path, location=m.send_location)
+    # another thread than the one that sends may complete the send
+    location = model.order.locations_of(m.send_done)
+    return parent.where(waits, severity=wait, call_path=m.send_done_call_path, location=location)
 
 
 @declare(

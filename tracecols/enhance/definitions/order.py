@@ -85,11 +85,15 @@ class EventOrder:
             return time
         return self.time(np.repeat(first - bounds[:-1], np.diff(bounds)) + np.arange(time.size), time)
 
+    def locations_of(self, rows: Ints) -> NDArray[np.int32]:
+        """Return the locations of some events; (n,) int32, -1 for row -1."""
+        return (np.searchsorted(self._first_rows, rows, "right") - 1).astype(np.int32)
+
     def tie_order(self, rows: Ints) -> Ints:
         """Return the number by which events of the same time are ordered, before their rows; (n,) int64."""
         if not self._rows.size:
             return rows
-        location = np.searchsorted(self._first_rows, rows, "right") - 1
+        location = self.locations_of(rows).astype(np.int64)
         at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
         return np.where(self._rows[at] == rows, self._tie_orders[at], location << 32)
 
