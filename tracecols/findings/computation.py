@@ -44,6 +44,10 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
+HALF = 1.4
+"""Factor by which one half of the locations must take longer than the other half to count as slow (the cores of a node
+or of a socket); below, work is distributed unevenly."""
+
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
@@ -165,15 +169,17 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
     units = distinct(peers.unit)
     is_high = total[units] > (total[units].max() + total[units].min()) / 2
     several = units[is_high]
-    if 1 < several.size < units.size / 2 and worst[0] in several and _are_apart(total[units], is_high):
+    if several.size > 1 and worst[0] in several and _are_apart(total[units], is_high):
         return several
     return worst
 
 
 def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
-    """Return whether two groups differ by more than twice the range within each."""
+    """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of all
+    are few if they also take longer than usual differences in the amount of work (`HALF`)."""
     high, low = total[is_high], total[~is_high]
-    return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
+    are_few = high.size < low.size or (high.size == low.size and high.min() > HALF * low.max())
+    return bool(are_few and high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
 def _are_alike(ticks: NDArray[Any]) -> bool:
@@ -620,7 +626,7 @@ class Computing:
         mine = self.process[high]
         if high.size > 1 and (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
             return high, True
-        if 0 < 2 * high.size < w.who.size and _are_apart(w.total, w.total > middle):
+        if high.size and _are_apart(w.total, w.total > middle):
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
         if w.table is None:
             return NOBODY, False
