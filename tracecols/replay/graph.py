@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, occurrence, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, PAIRWISE, SCAN, directions
@@ -340,6 +341,7 @@ class GraphBuilder:
         _nonblocking_collectives(model, nodes, edges)
         _start_and_end(model, nodes, edges)
         _created_processes(model, nodes, edges)
+        _neighbours(nodes, edges)
         _windows(model, nodes, edges)
         add_window_edges(model, nodes, edges)
         _files(model, nodes, edges)
@@ -600,15 +602,30 @@ def _operations(
     # it is not recorded how much each sends to whom: any participant that arrived before the end of another may have
     # sent to it
     at = some(PAIRWISE)
-    begin, end = _times(nodes, enter[at]), _times(nodes, leave[at])
-    order = np.lexsort((begin, instance[at]))
-    sees = _count_until(instance[at], begin, order, end)
-    found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], receives[at], length[at], steps[at])
+    _by_arrival(nodes, found, instance[at], enter[at], leave[at], sends[at], receives[at], length[at], steps[at])
     # by rank: all participants wait for those before them
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
     sees = positions(order)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], waits[at], length[at], steps[at])
+
+
+def _by_arrival(
+    nodes: Nodes,
+    found: EdgeCollector,
+    instance: Rows,
+    enter: Rows,
+    leave: Rows,
+    sends: NDArray[np.bool_],
+    receives: NDArray[np.bool_],
+    length: Rows | int,
+    steps: Rows | int,
+) -> None:
+    """Let receivers wait for all senders of the same instance that had arrived before the receivers left."""
+    begin, end = _times(nodes, enter), _times(nodes, leave)
+    order = np.lexsort((begin, instance))
+    sees = _count_until(instance, begin, order, end)
+    found.chain(instance, order, enter, leave, sees, sends, receives, length, steps)
 
 
 def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
@@ -661,6 +678,18 @@ def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None
     create, begin = nodes.at(c.create_enter), nodes.at(c.begin)
     nodes.mark[begin[begin >= 0]] |= maxplus.BEGUN
     found.add_in_order(create, begin, nodes.time)
+
+
+def _neighbours(nodes: Nodes, found: EdgeCollector) -> None:
+    """Let collective operations of neighbours, of which no participants are recorded, wait for all processes that had
+    arrived before their ends, as any of these may be neighbours. The k-th calls of all processes are taken as one
+    operation if all make the same number of them."""
+    call = nodes.with_role(kernels.OF_NEIGHBOURS)
+    location = nodes.location_of(call)
+    instance = occurrence(location)
+    if call.size and (np.bincount(instance) == distinct(location).size).all():
+        everybody = np.ones(call.size, bool)
+        _by_arrival(nodes, found, instance, nodes.enter_of(call), call, everybody, everybody, 0, 1)
 
 
 def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:

@@ -132,6 +132,7 @@ def roles_of(regions: Regions) -> NDArray[np.uint8]:
         (kernels.IS_INIT, regions.is_init),
         (kernels.IS_FINALIZE, regions.is_finalize),
         (kernels.MAY_WAIT, may_wait),
+        (kernels.OF_NEIGHBOURS, [name.startswith("mpi_neighbor_") for name in lower]),
     ):
         result[np.asarray(which, bool)] |= role
     return result
