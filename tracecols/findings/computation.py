@@ -175,8 +175,8 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
 
 
 def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
-    """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of all
-    are few if they also take longer than usual differences in the amount of work (`HALF`)."""
+    """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of
+    all are few if they also take longer than usual differences in the amount of work (`HALF`)."""
     high, low = total[is_high], total[~is_high]
     are_few = high.size < low.size or (high.size == low.size and high.min() > HALF * low.max())
     return bool(are_few and high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
