@@ -44,9 +44,9 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
-HALF = 1.4
-"""Factor by which one half of the locations must take longer than the other half to count as slow (the cores of a node
-or of a socket); below, work is distributed unevenly."""
+HALF = (1.4, 4.0)
+"""Factors between which one half of the locations must take longer than the other half to count as slow, as the cores
+of a node or of a socket may be; otherwise work is distributed unevenly."""
 
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
@@ -176,9 +176,10 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
 
 def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
     """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of
-    all are few if they also take longer than usual differences in the amount of work (`HALF`)."""
+    all are few if they take as much longer as a slow socket or node does (`HALF`)."""
     high, low = total[is_high], total[~is_high]
-    are_few = high.size < low.size or (high.size == low.size and high.min() > HALF * low.max())
+    is_slower = HALF[0] * low.max() < high.min() < HALF[1] * low.max()
+    are_few = high.size < low.size or (high.size == low.size and is_slower)
     return bool(are_few and high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
@@ -258,6 +259,14 @@ class Computing:
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end)
+
+    @once
+    def may_move(self) -> NDArray[np.bool_]:
+        """Select the call paths in explicit tasks, if threads may take these over from each other; (n_call_paths,)
+        bool."""
+        s, head = self.scenarios, np.zeros(len(self.scenarios.model.regions), bool)
+        head[s.model.regions.tasks] = s.graph.tasks is not None
+        return with_descendants(head[s.call_paths.region], s.call_paths.end)
 
     @once
     def in_team(self) -> NDArray[np.bool_]:
@@ -554,6 +563,8 @@ class Computing:
     def _uneven(self, w: Work) -> Iterator[Cause]:
         """Yield the causes in work that several locations do: some take longer, it is uneven among all, or others take
         longer each time."""
+        if self.may_move[w.spans[0][0]]:
+            yield from self._longer_tasks(w)
         outliers, is_process = self._outliers(w)
         if outliers.size:
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
@@ -570,6 +581,20 @@ class Computing:
             less = (w.table - w.table.mean(0)).ravel()
             change = self.scenarios.less_computation(w.node, less)
             yield w.cause(CHANGING, NOBODY, change, evidence=_longest(w.table))
+
+    def _longer_tasks(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that the pieces of one location are clearly longer than those of the others, of tasks that
+        locations take as they become free: then it executes fewer."""
+        piece = w.total / w.n_rows
+        worst = int(piece.argmax())
+        is_worst = np.arange(w.who.size) == worst
+        others = w.total[~is_worst].sum() / w.n_rows[~is_worst].sum()
+        if piece[worst] > CLEARLY**2 * np.delete(piece, worst).max():
+            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
+            # the others execute more of them
+            evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
+            change = self._without(w, is_worst * (1 - others / piece[worst]))
+            yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier

@@ -187,13 +187,23 @@ class Scenarios:
         together = [i for i, c in enumerate(changes) if not c.moved.size]
         # the run without any of them is one more scenario of the sweep
         runtimes = self._runtimes([*(changes[i] for i in together), *([Change()] if besides else [])], besides)
-        before = runtimes.pop() if besides else self.runtime
+        before = self._with_tasks_moved(Change(), besides, runtimes.pop()) if besides else self.runtime
         runtime = dict(zip(together, runtimes, strict=True))
         for i, c in enumerate(changes):
             # moved edges need a graph of their own
+            moved = [*besides, Change(moved=c.moved, to=c.to, later=c.later)] if c.moved.size else besides
             if c.moved.size:
-                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to, later=c.later)])
+                (runtime[i],) = self._runtimes([c], moved)
+            runtime[i] = self._with_tasks_moved(c, moved, runtime[i])
         return [before - runtime[i] for i in range(len(changes))]
+
+    def _with_tasks_moved(self, change: Change, besides: Sequence[Change], runtime: int) -> int:
+        """Return the runtime after a change and those besides it if threads take tasks as they become free, unless it
+        is shorter with all tasks at the threads that executed them, `runtime`."""
+        if self.graph.tasks is None:
+            return runtime
+        edge, to, later = self.graph.tasks.placed(self.graph.edges, self.time, self.sweep([*besides, change]))
+        return min(runtime, *self._runtimes([change], [*besides, Change(moved=edge, to=to, later=later)]))
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
         """Return the runtimes after each of some changes, whose `moved` is ignored, and those `besides`; several share

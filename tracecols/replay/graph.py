@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,8 @@ from tracecols.replay.costs import MESSAGE_STEPS, collective_steps
 from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
-from tracecols.replay.task_edges import add_task_edges, with_tasks
+from tracecols.replay.placement import PlacedTasks, find_tasks
+from tracecols.replay.task_edges import add_chains, add_task_edges, with_tasks
 from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -115,7 +116,7 @@ class Graph:
         if self.weight.size < self.time.size:
             self.weight = np.empty(self.time.size, np.int64)
             e = self.edges
-            if maxplus.weigh(self.nodes.is_first, e.start, e.head, self.time, self.weight):
+            if maxplus.weigh(self.nodes.begins_chain, e.start, e.head, self.time, self.weight):
                 self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
         self._order, self._n_places, self.stuck = self._ordered()
 
@@ -127,7 +128,7 @@ class Graph:
     def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
         """Find the order of nodes and hubs, the number of places it needs, and the nodes and hubs that wait for
         themselves."""
-        n_all, is_first = self.time.size, self.nodes.is_first
+        n_all, is_first = self.time.size, self.nodes.begins_chain
         waiting, is_head = np.zeros(n_all, np.int32), np.empty(n_all, bool)
         n_heads = maxplus.count_dependencies(is_first, self.edges.head, waiting, is_head)
         # a run begins with the first node of a location, a hub, or a node that waits for others
@@ -197,6 +198,26 @@ class Graph:
         return begin[:k], end[:k], found
 
     @once
+    def tasks(self) -> PlacedTasks | None:
+        """The tasks that threads may take over from each other; None if there are none."""
+        nodes = self.nodes
+        has_some = bool((nodes.mark & maxplus.CHAINED).any())
+        return find_tasks(self.edges, nodes.location, nodes.mark, nodes.time) if has_some else None
+
+    def with_tasks_moved(self, time: Rows) -> Graph | None:
+        """Return the graph in which threads take tasks as they become free, given the times of the nodes if all tasks
+        stay at their threads; None if all stay, or others contradict the order of other events."""
+        if self.tasks is None:
+            return None
+        edge, head, later = self.tasks.placed(self.edges, self.time, time)
+        heads, lag = self.edges.head.copy(), self.lags.copy()
+        heads[edge] = head
+        lag[edge] += later
+        edges = replace(self.edges, head=heads)
+        result = Graph(self.nodes, edges, self.n_hubs, self.time, self.counts, self.weight, lag) if edge.size else None
+        return None if result is None or result.stuck.any() else result
+
+    @once
     def _first(self) -> int:
         """The time of the earliest node, ticks; 0 without nodes. Clocks may count from 1970; times of a sweep, which
         have to fit in 64 bits, count from here."""
@@ -221,7 +242,7 @@ class Graph:
             if not stuck.any():
                 break
             n, e = len(graph.nodes), graph.edges
-            drop = contradictions(graph.nodes.is_first, e.head, e.is_inferred, stuck)
+            drop = contradictions(graph.nodes.begins_chain, e.head, e.is_inferred, stuck)
             if not drop.any():
                 v = int(np.flatnonzero(stuck)[0])
                 where = (
@@ -729,9 +750,12 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
     leave = nodes.at(members.exit[at])
     is_left = members.exit[at] >= 0
     leave = np.where(is_left, leave, nodes.last_of(members.location[at]))
-    everybody = np.ones(at.size, bool)
     come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave, is_left)
-    found.all_to_all(group, come, goes, everybody, everybody)
+    # tasks that may move to other threads end before the barrier is left
+    tasks = add_chains(model, of_slice, group, np.where(is_left, leave, -1), found)
+    ends = np.arange(at.size + tasks.done.size) < at.size
+    group, come, goes = (np.append(*of) for of in ((group, tasks.team), (come, tasks.done), (goes, tasks.done)))
+    found.all_to_all(group, come, goes, np.ones(ends.size, bool), ends)
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
