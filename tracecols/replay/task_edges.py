@@ -216,8 +216,8 @@ def add_chains(
     kept &= nodes.location[end[of_slot]] == nodes.location[begin]
     begin, done, team_of = begin[kept], done[kept], team[of_slot[kept]]
     # tasks that end after a thread has left the barrier are not waited for
-    n_teams = int(max(team.max(initial=-1), 0)) + 1
-    left = Segments(team[team >= 0], n_teams).min(nodes.time[end[team >= 0]])
+    n_teams = int(barrier[is_left].max()) + 1
+    left = Segments(barrier[is_left], n_teams).min(nodes.time[leave[is_left]])
     may_move = np.zeros(n_teams, bool)
     kept = (team_of >= 0) & (nodes.time[done] <= left[np.maximum(team_of, 0)])
     begin, done, team_of = begin[kept], done[kept], team_of[kept]
