@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from benchmarks.bottlenecks import BOTTLENECKS, Make, built
 from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
+from benchmarks.uncommon import UNCOMMON
 from benchmarks.world import ANY, PTHREADS, Built, Truth, World, processes
 from tracecols.schema import EventKind as K
 
@@ -425,7 +426,7 @@ KINDS: dict[str, Callable[[random.Random], Built]] = {
 }  # fmt: skip
 """Makers of programs by name of the kind."""
 
-MADE_TWICE: dict[str, Make] = BOTTLENECKS | RARE | MIXED
+MADE_TWICE: dict[str, Make] = BOTTLENECKS | RARE | MIXED | UNCOMMON
 """Makers of programs with and without their bottleneck, by name of the kind."""
 
 

@@ -74,18 +74,20 @@ def of_files(s: Scenarios) -> list[Cause]:
 
 def _causes(s: Scenarios, found: Accesses, path: NDArray[np.int64], user: NDArray[np.int64]) -> Iterator[Cause]:
     every = np.arange(found.node.size)
+    most = max(distinct(s.model.locations.master[s.locations]).size, 2)
     for where, of, family in largest(s, every, found.ticks, user):
         mine = found.some(of)
         by_location = np.bincount(s.graph.nodes.location[mine.node], mine.ticks)
         by_location = by_location[by_location > 0]
+        are_alike = by_location.size > most / 2 and by_location.max() < CLEARLY * by_location.mean()
         evidence = family | _called(s, path[of], mine.ticks)
         served = _served(s, mine)
         if served.size:
             each = float(served.mean()) / s.model.resolution
             change = _shorter(s, mine, mine.ticks - served)
             yield Cause("turns", where, NOBODY, change, evidence=evidence | {IN_LINE: each})
-        elif (mine.row >= 0).all() and by_location.max(initial=0) < CLEARLY * by_location.mean():
-            # other calls of MPI are found by `overheads`, longer ones of some processes as computation
+        elif (mine.row >= 0).all() and are_alike:
+            # calls of MPI are found by `overheads`, what few or some processes do longer as computation
             yield Cause("calls", where, NOBODY, _shorter(s, mine, mine.ticks), evidence=evidence)
 
 
