@@ -148,7 +148,7 @@ def sweep(first, edges, weight, start, wide=1):
     tail, head, lag = (np.array([e[k] for e in sorted(edges, key=lambda e: e[0])], np.int64) for k in range(3))
     n_all, n = len(weight), first.size
     nodes = SimpleNamespace(
-        begins_chain=first, kind=np.ones(n, np.int8), location_start=np.append(np.flatnonzero(first), n)
+        is_first=first, begins_chain=first, kind=np.ones(n, np.int8), location_start=np.append(np.flatnonzero(first), n)
     )
     nodes.mark = np.full(n, maxplus.BEGINS | maxplus.ENDS, np.uint8)
     found = EdgeCollector(n_all)

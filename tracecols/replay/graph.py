@@ -57,6 +57,10 @@ CONDITIONS = (
     "waits for condition variables during which no other thread signals or holds the mutex: they take as long as they "
     "did"
 )
+BOUND_TASKS = (
+    "explicit tasks of teams in which tasks wait for tasks: they stay at the threads that executed them, so that less "
+    "is gained than if idle threads took them"
+)
 DEVICE_CALLS = "calls for devices: they count as computation unless they wait for streams"
 SHMEM_CALLS = "calls of SHMEM: they count as computation"
 DROPPED = "inferred waits of senders for receivers, or for locks, that contradict the order of other events, left out"
@@ -432,8 +436,7 @@ def _within(model: Model, with_computation: bool) -> Found:
     of_slice = find_nodes(model)
     nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
-    _threads(model, of_slice, found)
-    counts = _created_threads(model, nodes, found)
+    counts = {BOUND_TASKS: _threads(model, of_slice, found)} | _created_threads(model, nodes, found)
     add_task_edges(model, of_slice, found)
     _locks(model, nodes, found)
     counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
@@ -736,7 +739,9 @@ def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows,
     found.all_to_all(operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
 
 
-def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
+def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
+    """Let threads begin after forks, and wait for each other in barriers; count the tasks that cannot move to other
+    threads."""
     teams, nodes = model.team_instances, of_slice.nodes
     if teams.instance.size:
         fork, begins = nodes.at(model.teams.fork), of_slice.team_begins
@@ -756,6 +761,7 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
     ends = np.arange(at.size + tasks.done.size) < at.size
     group, come, goes = (np.append(*of) for of in ((group, tasks.team), (come, tasks.done), (goes, tasks.done)))
     found.all_to_all(group, come, goes, np.ones(ends.size, bool), ends)
+    return tasks.n_bound
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:

@@ -168,9 +168,11 @@ class MovableTasks(NamedTuple):
     """(n,): nodes at which they are complete."""
     team: NDArray[np.int64]
     """(n,): the barrier before whose end they are."""
+    n_bound: int
+    """Number of tasks that stay at their threads, since tasks of their team wait for tasks."""
 
 
-NONE = MovableTasks(np.zeros(0, np.int64), np.zeros(0, np.int64))
+NONE = MovableTasks(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
 """No such tasks."""
 
 
@@ -223,6 +225,7 @@ def add_chains(
     begin, done, team_of = begin[kept], done[kept], team_of[kept]
     may_move[team_of] = True
     may_move[team[is_inner & (team >= 0)]] = False
+    n_bound = int((~may_move[team_of]).sum())
     begin, done, team_of = (of[may_move[team_of]] for of in (begin, done, team_of))
     goes_on = end[~is_inner & (team >= 0) & may_move[np.maximum(team, 0)]]
     is_switch = lookup(e.node[e.some(SWITCHES)], goes_on - 1) >= 0
@@ -230,7 +233,7 @@ def add_chains(
     nodes.mark[head] |= CHAINED
     nodes.mark[goes_on] |= LEAVES
     found.add(head - 1, head, steps=CHAIN)
-    return MovableTasks(done, team_of)
+    return MovableTasks(done, team_of, n_bound)
 
 
 def _executions(nodes: Nodes, e: TaskEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
