@@ -265,7 +265,7 @@ class Computing:
         """Select the call paths in explicit tasks, if threads may take these over from each other; (n_call_paths,)
         bool."""
         s, head = self.scenarios, np.zeros(len(self.scenarios.model.regions), bool)
-        head[s.model.regions.tasks] = s.graph.tasks is not None
+        head[s.model.regions.tasks] = s.moves_tasks
         return with_descendants(head[s.call_paths.region], s.call_paths.end)
 
     @once

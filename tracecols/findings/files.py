@@ -15,19 +15,23 @@ from tracecols.findings.cause import CLEARLY, Cause, tried
 from tracecols.findings.overheads import NOBODY, largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.nodes import NodeClass
-from tracecols.severity.causes import IN_LINE
 
 MPI_FILES = named("mpi_file_(i?read|i?write).*", "mpi")
 """Calls of MPI that read or write files."""
 
 FILES = either(
     MPI_FILES,
-    in_role(("file_io",)),
+    in_role(("file_io", "file_io_metadata")),
     called(
-        "p?(read|write)v?(64)?|f(read|write|printf|puts|putc|gets|getc|flush|sync)|H5D(read|write)|nc(mpi)?_(get|put)_.*"
+        "p?(read|write)v?(64)?|f(read|write|printf|puts|putc|gets|getc|flush|sync)|f?(open|close|stat)(at|64)?|lseek(64)?"
+        "|H5[DF](read|write|open|create|close)[0-9]?|nc(mpi)?_(get|put)_.*|nc(mpi)?_(open|create|close|enddef)"
     ),
 )
-"""Regions that read or write files."""
+"""Regions that read or write files, open or close them, or ask for their properties."""
+
+IN_LINE = "in_line"
+"""Key in the evidence of `turns`: seconds of each access to files after those of other processes before it, all of
+which are called at the same time."""
 
 LEAST = 3
 """Number of processes from which on a queue of their calls can be distinguished from work that differs among them."""

@@ -31,6 +31,9 @@ Rows = NDArray[np.int64]
 MOST_NODES = 2
 """Maximum number of changed nodes in one sweep, per node of the graph; 13 B for each."""
 
+MOST_TASKS = 1 << 15
+"""Maximum number of tasks that threads may take over from each other in the replay of each change."""
+
 RUN_TIME = (
     "mpi",
     "openmp",
@@ -106,6 +109,12 @@ class Scenarios:
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
         return self.replay.computation
+
+    @once
+    def moves_tasks(self) -> bool:
+        """Whether threads take explicit tasks as they become free: in traces with at most `MOST_TASKS` of them that may
+        move, since each change then needs an order of its own."""
+        return self.graph.tasks is not None and self.graph.tasks.units.begin.size <= MOST_TASKS
 
     @once
     def merged(self) -> Merged:
@@ -200,7 +209,7 @@ class Scenarios:
     def _with_tasks_moved(self, change: Change, besides: Sequence[Change], runtime: int) -> int:
         """Return the runtime after a change and those besides it if threads take tasks as they become free, unless it
         is shorter with all tasks at the threads that executed them, `runtime`."""
-        if self.graph.tasks is None:
+        if not self.moves_tasks:
             return runtime
         edge, to, later = self.graph.tasks.placed(self.graph.edges, self.time, self.sweep([*besides, change]))
         return min(runtime, *self._runtimes([change], [*besides, Change(moved=edge, to=to, later=later)]))

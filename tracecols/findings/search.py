@@ -17,7 +17,7 @@ from tracecols.findings.cause import Cause
 from tracecols.findings.computation import ALONE
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
-from tracecols.findings.files import of_files
+from tracecols.findings.files import IN_LINE, of_files
 from tracecols.findings.idle import of_idle_devices
 from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
@@ -41,7 +41,7 @@ from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
-from tracecols.severity.causes import IN_LINE, rank_factor
+from tracecols.severity.causes import rank_factor
 from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8

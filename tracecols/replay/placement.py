@@ -27,9 +27,9 @@ class PlacedTasks(NamedTuple):
         ticks by which their lags grow, from the times of nodes in the recorded run and in the changed run with all
         tasks at their threads."""
         n_members, n_slots = self.teams.slot_start.size - 1, self.slots.arrive.size
-        of_members = np.zeros((5, n_members), np.int64)
-        of_slots = self.slots.n_left.copy(), np.zeros(n_slots, np.int64), np.zeros(n_slots, np.int64)
-        state = kernels.State(*of_members, *of_slots, np.zeros(self.units.begin.size, np.int64))
+        sizes = (*[n_members] * 5, n_slots, n_slots, n_slots, self.units.begin.size)
+        state = kernels.State._make(np.zeros(n, np.int64) for n in sizes)
+        state.n_left[:] = self.slots.n_left
         head, later = edges.head.astype(np.int64), np.zeros(len(edges), np.int64)
         kernels.place_tasks(self.units, self.slots, self.teams, recorded, given, state, head, later)
         moved = np.flatnonzero(head != edges.head)

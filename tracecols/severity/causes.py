@@ -32,10 +32,6 @@ BY_KIND = {CHANGING: 0.6, "barrier": 0.6, "order": 2.0}
 """By kind, the factor of `rank_factor`: causes that noise produces; another order of receives, which needs no other
 work than there is."""
 
-IN_LINE = "in_line"
-"""Key in the evidence of `turns`: seconds of each access to files after those of other processes before it, all of
-which are called at the same time."""
-
 LONGEST = "longest"
 """Key in the evidence of causes that noise produces: how long the longest piece of work takes each time, in multiples
 of those of the location that computes longest, or of the mean."""

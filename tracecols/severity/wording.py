@@ -12,7 +12,6 @@ from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import function_name
 from tracecols.given.quantities import in_words
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_KERNELS
-from tracecols.severity.causes import IN_LINE
 from tracecols.severity.narrowed import ranges
 
 Facts = Mapping[str, Any]
@@ -215,9 +214,9 @@ def _single(f: Facts, s: Subject) -> str:
 
 def _turns(f: Facts, s: Subject) -> str:
     e = f["evidence"]
-    if IN_LINE in e:
+    if "in_line" in e:
         calls = number_of(e["n_calls"], "call")
-        each = seconds(e[IN_LINE])
+        each = seconds(e["in_line"])
         return f"{calls} of {e['call']} in {s.region} wait for each other: one process after the other, {each} each"
     return f"processes execute {s.region} one after the other while the others wait"
 
@@ -538,7 +537,7 @@ def advice(f: Facts, s: Subject) -> str:
         return f"Distribute the work of {s.region} evenly, or find out why it takes longer there."
     if kind == "imbalance" and s.in_openmp:
         return "Distribute the work evenly; in loops of OpenMP try another schedule."
-    if kind == "turns" and IN_LINE in e:
+    if kind == "turns" and "in_line" in e:
         return (
             "Use collective calls, which join the data of several processes, one file for each process or node, or a "
             "file that is divided among several servers."
