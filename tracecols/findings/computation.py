@@ -265,7 +265,7 @@ class Computing:
         """Select the call paths in explicit tasks, if threads may take these over from each other; (n_call_paths,)
         bool."""
         s, head = self.scenarios, np.zeros(len(self.scenarios.model.regions), bool)
-        head[s.model.regions.tasks] = s.moves_tasks
+        head[s.model.regions.tasks] = s.movable is not None
         return with_descendants(head[s.call_paths.region], s.call_paths.end)
 
     @once

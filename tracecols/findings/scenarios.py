@@ -23,6 +23,7 @@ from tracecols.patterns.candidates import Merged
 from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
+from tracecols.replay.placement import PlacedTasks
 from tracecols.replay.replay import Replay
 from tracecols.work.executors import side_by_side
 
@@ -111,10 +112,11 @@ class Scenarios:
         return self.replay.computation
 
     @once
-    def moves_tasks(self) -> bool:
-        """Whether threads take explicit tasks as they become free: in traces with at most `MOST_TASKS` of them that may
-        move, since each change then needs an order of its own."""
-        return self.graph.tasks is not None and self.graph.tasks.units.begin.size <= MOST_TASKS
+    def movable(self) -> PlacedTasks | None:
+        """The explicit tasks that threads take as they become free; None if there are none, or more than `MOST_TASKS`,
+        since each change needs an order of its own."""
+        tasks = self.graph.tasks
+        return tasks if tasks is not None and tasks.units.begin.size <= MOST_TASKS else None
 
     @once
     def merged(self) -> Merged:
@@ -209,9 +211,9 @@ class Scenarios:
     def _with_tasks_moved(self, change: Change, besides: Sequence[Change], runtime: int) -> int:
         """Return the runtime after a change and those besides it if threads take tasks as they become free, unless it
         is shorter with all tasks at the threads that executed them, `runtime`."""
-        if not self.moves_tasks:
+        if self.movable is None:
             return runtime
-        edge, to, later = self.graph.tasks.placed(self.graph.edges, self.time, self.sweep([*besides, change]))
+        edge, to, later = self.movable.placed(self.graph.edges, self.time, self.sweep([*besides, change]))
         return min(runtime, *self._runtimes([change], [*besides, Change(moved=edge, to=to, later=later)]))
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
