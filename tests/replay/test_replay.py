@@ -974,6 +974,25 @@ def test_created_threads__are_predicted_as_they_run(seed):
         assert predicted.max() == CreatingRun(seed, factor).end, factor
 
 
+@pytest.mark.parametrize(("more", "leaves"), [(False, 12), (True, 52)])
+def test_neighbours__wait_for_those_that_had_arrived(more, leaves):
+    """Ranks enter MPI_Neighbor_alltoall at 10, 50 and 90, and leave it at 52, 52 and 92; rank 1 computes 40 less. If the
+    last one makes `more` calls, it is not known which of them are one operation."""
+    program = Program(processes=3)
+    for one, (enter, leave) in zip(program.masters, ((10, 52), (50, 52), (90, 92)), strict=True):
+        one.enter(0, "main").enter(0, "work").leave(enter).enter(enter, "MPI_Neighbor_alltoall").leave(leave)
+        one.enter(leave + 1, "more").leave(100)
+    if more:
+        program.masters[2].enter(100, "MPI_Neighbor_alltoall").leave(101)
+    for one in program.masters:
+        one.leave(110)
+    replay = replayed(program)
+    rank_1 = np.arange(3) == 1
+    new = times(replay, times_of(replay, Scenario((scaled(0.2, replay.call_paths_of("work"), rank_1),))))
+    # 2 after the last of the two that had arrived
+    assert (new[0, 52], new[1, 52], new[2, 92]) == (leaves, 12, 92)
+
+
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
 
