@@ -185,7 +185,7 @@ def add_chains(
     `barrier` has the barriers of threads, `leave` the nodes at which these are left, -1 for none. Teams with tasks that
     wait for tasks themselves are left out: all of their tasks stay.
     """
-    nodes = of_slice.nodes
+    nodes, location = of_slice.nodes, of_slice.nodes.location
     if "tasks" not in model.store.tables or not len(nodes):
         return NONE
     e = read_task_events(model, nodes)
@@ -193,47 +193,56 @@ def add_chains(
     is_left = leave >= 0
     if not begin.size or not is_left.any():
         return NONE
-    # taskwaits belong to the next barrier of their thread
     end = np.concatenate([leave[is_left], of_slice.taskwaits])
     team = np.concatenate([barrier[is_left], np.full(of_slice.taskwaits.size, -1)])
     order = np.argsort(end, kind="stable")
     end, team = end[order], team[order]
-    following = np.append(np.flatnonzero(team >= 0), -1)[
-        np.searchsorted(np.flatnonzero(team >= 0), np.arange(end.size))
-    ]
-    same = (following >= 0) & (nodes.location[pick(end, following, 0)] == nodes.location[end])
-    team = np.where(same, pick(team, following), -1)
     around = np.searchsorted(begin, end) - 1
-    is_inner = (around >= 0) & (pick(done, around) > end)
+    is_inner = pick(done, around) > end
     # the thread waits from the last node before that is neither in a task nor at a switch between tasks
-    inside = np.zeros(len(nodes) + 1, np.int64)
-    inside[begin] += 1
-    inside[done + 1] -= 1
-    between = np.cumsum(inside[:-1]) == 0
-    between[e.node[e.some((*SWITCHES, *COMPLETES))]] = False
-    arrive = pick(np.flatnonzero(between), np.searchsorted(np.flatnonzero(between), end) - 1)
-    slot = np.searchsorted(end, begin)
-    of_slot = np.minimum(slot, end.size - 1)
-    kept = (slot < end.size) & (arrive[of_slot] < begin) & (done < end[of_slot]) & ~is_inner[of_slot]
-    kept &= nodes.location[end[of_slot]] == nodes.location[begin]
-    begin, done, team_of = begin[kept], done[kept], team[of_slot[kept]]
+    between = _outside(nodes, e, begin, done)
+    arrive = pick(between, np.searchsorted(between, end) - 1)
+    is_wait = ~is_inner & (arrive >= 0) & (pick(location, arrive) == location[end])
+    # taskwaits belong to the next barrier of their thread
+    barriers = np.flatnonzero((team >= 0) & is_wait)
+    following = pick(barriers, _next_of(barriers, end.size))
+    team = np.where(pick(location, pick(end, following)) == location[end], pick(team, following), -1)
+    is_wait &= team >= 0
+    slot = np.minimum(np.searchsorted(end, begin), end.size - 1)
+    kept = is_wait[slot] & (arrive[slot] < begin) & (done < end[slot]) & (location[end[slot]] == location[begin])
     # tasks that end after a thread has left the barrier are not waited for
     n_teams = int(barrier[is_left].max()) + 1
     left = Segments(barrier[is_left], n_teams).min(nodes.time[leave[is_left]])
+    kept &= nodes.time[done] <= left[np.maximum(team[slot], 0)]
+    begin, done, team_of = begin[kept], done[kept], team[slot[kept]]
     may_move = np.zeros(n_teams, bool)
-    kept = (team_of >= 0) & (nodes.time[done] <= left[np.maximum(team_of, 0)])
-    begin, done, team_of = begin[kept], done[kept], team_of[kept]
     may_move[team_of] = True
     may_move[team[is_inner & (team >= 0)]] = False
     n_bound = int((~may_move[team_of]).sum())
     begin, done, team_of = (of[may_move[team_of]] for of in (begin, done, team_of))
-    goes_on = end[~is_inner & (team >= 0) & may_move[np.maximum(team, 0)]]
+    goes_on = end[is_wait & may_move[np.maximum(team, 0)]]
     is_switch = lookup(e.node[e.some(SWITCHES)], goes_on - 1) >= 0
     head = np.sort(np.append(begin, goes_on - is_switch))
     nodes.mark[head] |= CHAINED
     nodes.mark[goes_on] |= LEAVES
     found.add(head - 1, head, steps=CHAIN)
     return MovableTasks(done, team_of, n_bound)
+
+
+def _outside(nodes: Nodes, e: TaskEvents, begin: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the nodes that are neither in tasks, given their first and last nodes, nor at switches between tasks."""
+    inside = np.zeros(len(nodes) + 1, np.int64)
+    inside[begin] += 1
+    inside[done + 1] -= 1
+    result = np.cumsum(inside[:-1]) == 0
+    result[e.node[e.some((*SWITCHES, *COMPLETES))]] = False
+    return np.flatnonzero(result)
+
+
+def _next_of(some: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return for each of n positions the place in `some`, which ascend, of the first one from it on; -1 for none."""
+    place = np.searchsorted(some, np.arange(n))
+    return np.where(place < some.size, place, -1)
 
 
 def _executions(nodes: Nodes, e: TaskEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
