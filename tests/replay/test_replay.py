@@ -1329,7 +1329,10 @@ def test_scenarios__side_by_side_are_what_each_is_alone(stores, path):
     scenarios = scenarios_of(replay)
     together = predict(replay, scenarios)
     assert together.tolist() == [int(predict(replay, [scenario])[0]) for scenario in scenarios]
-    assert together.tolist() == [replay.runtime(times_of(replay, scenario)) for scenario in scenarios]
+    at_their_threads = [replay.runtime(times_of(replay, scenario)) for scenario in scenarios]
+    assert (together <= at_their_threads).all()
+    if replay.graph.tasks is None:
+        assert together.tolist() == at_their_threads
     assert together[0] == recorded_runtime(replay)
     # smaller factors make nothing later
     for scenario in scenarios[:-1]:
