@@ -114,6 +114,14 @@ def long_task_at_first(rng: random.Random, late: bool) -> Made:
     return w, Truth(("visit",), 0)
 
 
+def long_tasks_now_and_then(rng: random.Random, late: bool) -> Made:
+    """In every fifth traversal, the task that is created last is far longer than the others."""
+    w, number = World(rng, 1, 4, noise=0.3), 0
+    for k in range(20):
+        number = _traverse(w, number, [300] * 20 + [300 + 2500 * late * (k % 5 == 4)])
+    return w, Truth(("visit",), 0)
+
+
 def slow_thread_of_tasks(rng: random.Random, late: bool) -> Made:
     """One thread takes longer for each task, and so executes fewer."""
     w, number, slow = World(rng, 1, 4, noise=0.05), 0, rng.randrange(4)
@@ -259,7 +267,7 @@ def sweep_before_exchange(rng: random.Random, late: bool) -> Made:
 UNCOMMON: dict[str, Make] = {
     make.__name__: make
     for make in (
-        large_chunks, false_sharing, slow_half_of_teams, slow_half_of_nodes, long_task_at_last, long_task_at_first,
+        large_chunks, false_sharing, slow_half_of_teams, slow_half_of_nodes, long_task_at_last, long_task_at_first, long_tasks_now_and_then,
         slow_thread_of_tasks, few_large_tasks, checkpoint_of_one, slow_output_of_all, late_for_neighbourhood,
         order_of_tags, late_start, sweep_before_exchange,
     )

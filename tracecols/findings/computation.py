@@ -44,6 +44,9 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
+LONG, FEW = 3, 0.2
+"""Multiple of the median that tasks have to take to be long, and largest share of all tasks that these may be."""
+
 HALF = (1.4, 4.0)
 """Factors between which one half of the locations must take longer than the other half to count as slow, as the cores
 of a node or of a socket may be; otherwise work is distributed unevenly."""
@@ -565,6 +568,7 @@ class Computing:
         longer each time."""
         if self.may_move[w.spans[0][0]]:
             yield from self._longer_tasks(w)
+            yield from self._long_tasks(w)
         outliers, is_process = self._outliers(w)
         if outliers.size:
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
@@ -595,6 +599,29 @@ class Computing:
             evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
             change = self._without(w, is_worst * (1 - others / piece[worst]))
             yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
+
+    def _long_tasks(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that few pieces of work in tasks are far longer than the others."""
+        is_long = w.ticks > LONG * np.median(w.ticks)
+        if not 0 < is_long.sum() <= FEW * w.ticks.size:
+            return
+        usual, resolution = w.ticks[~is_long].mean(), self.scenarios.model.facts.resolution
+        by_location = np.bincount(w.by_row(w.who)[is_long], w.ticks[is_long])
+        who = np.argsort(-by_location, kind="stable")[: int((by_location > 0).sum())]
+        evidence = {
+            "n_long": int(is_long.sum()),
+            "n_pieces": int(w.ticks.size),
+            "long_each": float(w.ticks[is_long].mean() / resolution),
+            "others_each": float(usual / resolution),
+        }
+        change = self.scenarios.less_computation(w.node[is_long], w.ticks[is_long] - usual)
+        # of all that tasks call, what the long ones spend their time in
+        c = self.scenarios.computation
+        mine = np.isin(c.node, w.node[is_long], kind="table")
+        by_path = np.bincount(c.call_path[mine], c.ticks[mine], len(self.scenarios.call_paths))
+        inside = np.concatenate([np.arange(*span) for span in w.spans])
+        where = int(inside[by_path[inside].argmax()])
+        yield Cause("grain", where, who, change, spans=w.spans, evidence=evidence)
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier

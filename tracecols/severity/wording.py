@@ -221,6 +221,16 @@ def _turns(f: Facts, s: Subject) -> str:
     return f"processes execute {s.region} one after the other while the others wait"
 
 
+def _grain(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    takes = "takes" if e["n_long"] == 1 else "take"
+    each = _each(e["n_long"])
+    return (
+        f"{e['n_long']:,} of {number_of(e['n_pieces'], 'task')} {takes} {seconds(e['long_each'])}{each} in {s.region}, "
+        f"the others {seconds(e['others_each'])}"
+    )
+
+
 def _copies(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     of = f" of {size(e['bytes'] / e['n_copies'])}" if e["bytes"] else ""
@@ -489,6 +499,7 @@ WHAT: dict[str, Callable[[Facts, Subject], str]] = {
     "copies": _copies,
     "threads": _threads,
     "tasks": _tasks,
+    "grain": _grain,
     "regions": _regions,
     "messages": _messages,
     "collectives": _collectives,
@@ -699,6 +710,7 @@ ADVICE = {
         "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a "
         "grain size."
     ),
+    "grain": "Divide long tasks, or create them first, so that threads execute the others meanwhile.",
     "collectives": (
         "Join several operations into one, use a non-blocking one and compute meanwhile, or call it less often."
     ),
