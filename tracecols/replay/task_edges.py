@@ -193,40 +193,65 @@ def add_chains(
     is_left = leave >= 0
     if not begin.size or not is_left.any():
         return NONE
-    end = np.concatenate([leave[is_left], of_slice.taskwaits])
-    team = np.concatenate([barrier[is_left], np.full(of_slice.taskwaits.size, -1)])
-    order = np.argsort(end, kind="stable")
-    end, team = end[order], team[order]
-    around = np.searchsorted(begin, end) - 1
-    is_inner = pick(done, around) > end
-    # the thread waits from the last node before that is neither in a task nor at a switch between tasks
-    between = _outside(nodes, e, begin, done)
-    arrive = pick(between, np.searchsorted(between, end) - 1)
-    is_wait = ~is_inner & (arrive >= 0) & (pick(location, arrive) == location[end])
-    # taskwaits belong to the next barrier of their thread
-    barriers = np.flatnonzero((team >= 0) & is_wait)
-    following = pick(barriers, _next_of(barriers, end.size))
-    team = np.where(pick(location, pick(end, following)) == location[end], pick(team, following), -1)
-    is_wait &= team >= 0
-    slot = np.minimum(np.searchsorted(end, begin), end.size - 1)
-    kept = is_wait[slot] & (arrive[slot] < begin) & (done < end[slot]) & (location[end[slot]] == location[begin])
+    w = _waits(of_slice, e, (begin, done), barrier[is_left], leave[is_left])
+    slot = np.minimum(np.searchsorted(w.end, begin), w.end.size - 1)
+    kept = w.is_whole[slot] & (w.arrive[slot] < begin) & (done < w.end[slot])
+    kept &= location[w.end[slot]] == location[begin]
     # tasks that end after a thread has left the barrier are not waited for
     n_teams = int(barrier[is_left].max()) + 1
     left = Segments(barrier[is_left], n_teams).min(nodes.time[leave[is_left]])
-    kept &= nodes.time[done] <= left[np.maximum(team[slot], 0)]
-    begin, done, team_of = begin[kept], done[kept], team[slot[kept]]
+    kept &= nodes.time[done] <= left[np.maximum(w.team[slot], 0)]
+    begin, done, team_of = begin[kept], done[kept], w.team[slot[kept]]
     may_move = np.zeros(n_teams, bool)
     may_move[team_of] = True
-    may_move[team[is_inner & (team >= 0)]] = False
+    may_move[w.team[w.is_inner & (w.team >= 0)]] = False
     n_bound = int((~may_move[team_of]).sum())
     begin, done, team_of = (of[may_move[team_of]] for of in (begin, done, team_of))
-    goes_on = end[is_wait & may_move[np.maximum(team, 0)]]
+    goes_on = w.end[w.is_whole & may_move[np.maximum(w.team, 0)]]
     is_switch = lookup(e.node[e.some(SWITCHES)], goes_on - 1) >= 0
     head = np.sort(np.append(begin, goes_on - is_switch))
     nodes.mark[head] |= CHAINED
     nodes.mark[goes_on] |= LEAVES
     found.add(head - 1, head, steps=CHAIN)
     return MovableTasks(done, team_of, n_bound)
+
+
+class _Waits(NamedTuple):
+    """Waits of threads in taskwaits and barriers, in the order of their ends."""
+
+    end: NDArray[np.int64]
+    arrive: NDArray[np.int64]
+    """`end` and `arrive`: (n,): EXIT; the last node before it that is neither in a task nor at a switch, -1 none."""
+    team: NDArray[np.int64]
+    """(n,): the barrier, or the next one of the thread; -1 none."""
+    is_inner: NDArray[np.bool_]
+    is_whole: NDArray[np.bool_]
+    """`is_inner` and `is_whole`: (n,): whether a task waits; whether a thread does, whose wait begins in the recording,
+    and that comes to a barrier."""
+
+
+def _waits(
+    of_slice: NodesOfSlice,
+    e: TaskEvents,
+    executions: tuple[NDArray[np.int64], NDArray[np.int64]],
+    barrier: NDArray[np.int64],
+    leave: NDArray[np.int64],
+) -> _Waits:
+    """Find the waits of threads, given the first and last nodes of tasks, and the barriers and nodes at which threads
+    leave barriers."""
+    nodes, location, (begin, done) = of_slice.nodes, of_slice.nodes.location, executions
+    end = np.concatenate([leave, of_slice.taskwaits])
+    team = np.concatenate([barrier, np.full(of_slice.taskwaits.size, -1)])
+    order = np.argsort(end, kind="stable")
+    end, team = end[order], team[order]
+    is_inner = pick(done, np.searchsorted(begin, end) - 1) > end
+    between = _outside(nodes, e, begin, done)
+    arrive = pick(between, np.searchsorted(between, end) - 1)
+    is_whole = ~is_inner & (arrive >= 0) & (pick(location, arrive) == location[end])
+    barriers = np.flatnonzero((team >= 0) & is_whole)
+    following = pick(barriers, _next_of(barriers, end.size))
+    team = np.where(pick(location, pick(end, following)) == location[end], pick(team, following), -1)
+    return _Waits(end, arrive, team, is_inner, is_whole & (team >= 0))
 
 
 def _outside(nodes: Nodes, e: TaskEvents, begin: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.int64]:
