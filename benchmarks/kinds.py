@@ -19,6 +19,7 @@ from benchmarks.bottlenecks import BOTTLENECKS
 from benchmarks.faults import FAULTS
 from benchmarks.mixed import MIXED
 from benchmarks.rare import RARE
+from benchmarks.uncommon import UNCOMMON
 from benchmarks.world import ANY, PTHREADS, Make, Truth, World, at_least, program
 from tracecols.schema import EventKind as K
 
@@ -338,7 +339,7 @@ def mutex(w: World, late: float) -> Truth:
     return Truth(("insert_item", "worker"))
 
 
-ALL: dict[str, Make] = KINDS | BOTTLENECKS | RARE | MIXED | FAULTS
+ALL: dict[str, Make] = KINDS | BOTTLENECKS | RARE | MIXED | UNCOMMON | FAULTS
 """All makers of programs by name of the kind."""
 
 

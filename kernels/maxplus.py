@@ -27,9 +27,13 @@ CUT = -(1 << 61)
 COMPUTATION = 0
 """Class of nodes before which a location computes."""
 
-BEGINS, ENDS, BEGUN = 1, 2, 4
-"""Marks of nodes: the runtime extends between the first two; the last one marks the begin of a thread or a task that
-others start, for which it always has to wait."""
+BEGINS, ENDS, BEGUN, CHAINED, LEAVES = 1, 2, 4, 8, 16
+"""Marks of nodes: the runtime extends between the first two; the third one marks the begin of a thread or a task that
+others start, for which it always has to wait; the fourth one a node that follows the one before it at its thread by an
+edge only, as tasks may move to other threads; the last one the EXIT of a wait in which threads execute such tasks."""
+
+CHAIN = -1
+"""Number of latencies of such an edge, which no scenario leaves out."""
 
 WAITING = 10
 """Column of `Changes.factor`: whether nodes of a cell that wait for others still do."""
@@ -364,7 +368,7 @@ def _pass_on(e, place, given, changes, may_drop, now, times):
     """Let the head of an edge wait for its tail."""
     lag = given.lag[e] * changes.fine if given.lag.size > 0 else 0
     h = given.head[e]
-    can_drop = may_drop and h < given.kind.size and given.mark[h] & BEGUN == 0
+    can_drop = may_drop and h < given.kind.size and given.mark[h] & BEGUN == 0 and given.steps[e] != CHAIN
     if can_drop or (changes.delay.size > 0 and given.steps[e] > 0):
         _pass_on_to_some(e, place, lag, can_drop, given, changes, now, times)
         return

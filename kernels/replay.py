@@ -19,9 +19,9 @@ THREADS = 8
 IS_MPI, IS_MANAGEMENT, IS_SIGNAL = 1, 2, 4
 """Flags of regions: an MPI call; a call that creates or joins threads; one that signals a condition."""
 
-IS_CALL, IS_ENTER, IS_OPEN, IS_IMPATIENT, IS_INIT, IS_FINALIZE, MAY_WAIT, SIGNALS = 1, 2, 4, 8, 16, 32, 64, 128
+IS_CALL, IS_ENTER, IS_OPEN, IS_IMPATIENT, IS_INIT, IS_FINALIZE, MAY_WAIT, OF_NEIGHBOURS = 1, 2, 4, 8, 16, 32, 64, 128
 """Roles of nodes of outermost MPI calls: the end of the call, its beginning, or the last event of the recording, which
-is both; at the end also the kind of call (`replay.nodes.roles_of`). Or a node at which a condition is signalled."""
+is both; at the end also the kind of call (`replay.nodes.roles_of`)."""
 
 
 class FoundNodes(NamedTuple):
@@ -88,7 +88,7 @@ def find_nodes(bounds, time, kind, region, given, of_region, enters_and_leaves, 
                     managing -= 1
                     of = max(of, 0) if managing == 0 else of
             if what & IS_SIGNAL and kind[i] == enter:
-                of, role = max(of, 0), SIGNALS
+                of = max(of, 0)
             if is_end and managing > 0:
                 of = max(of, 0)
             if what & IS_MPI:

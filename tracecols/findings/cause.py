@@ -28,6 +28,7 @@ KINDS = {
     "copies": "copies between hosts and devices take long",
     "threads": "creating and joining threads takes long",
     "tasks": "creating tasks takes long",
+    "grain": "few explicit tasks take far longer than the others",
     "lock": "threads wait for each other at a lock",
     "locking": "taking and releasing locks, or atomic operations, take long beyond waiting",
     "barrier": "processes wait at barriers for each other, each time for another one",

@@ -44,6 +44,13 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
+LONG, FEW = 3, 0.2
+"""Multiple of the median that tasks have to take to be long, and largest share of all tasks that these may be."""
+
+HALF = (1.4, 4.0)
+"""Factors between which one half of the locations must take longer than the other half to count as slow, as the cores
+of a node or of a socket may be; otherwise work is distributed unevenly."""
+
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
@@ -165,15 +172,18 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
     units = distinct(peers.unit)
     is_high = total[units] > (total[units].max() + total[units].min()) / 2
     several = units[is_high]
-    if 1 < several.size < units.size / 2 and worst[0] in several and _are_apart(total[units], is_high):
+    if several.size > 1 and worst[0] in several and _are_apart(total[units], is_high):
         return several
     return worst
 
 
 def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
-    """Return whether two groups differ by more than twice the range within each."""
+    """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of
+    all are few if they take as much longer as a slow socket or node does (`HALF`)."""
     high, low = total[is_high], total[~is_high]
-    return bool(high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
+    is_slower = HALF[0] * low.max() < high.min() < HALF[1] * low.max()
+    are_few = high.size < low.size or (high.size == low.size and is_slower)
+    return bool(are_few and high.min() - low.max() > 2 * max(np.ptp(high), np.ptp(low)))
 
 
 def _are_alike(ticks: NDArray[Any]) -> bool:
@@ -252,6 +262,14 @@ class Computing:
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end)
+
+    @once
+    def may_move(self) -> NDArray[np.bool_]:
+        """Select the call paths in explicit tasks, if threads may take these over from each other; (n_call_paths,)
+        bool."""
+        s, head = self.scenarios, np.zeros(len(self.scenarios.model.regions), bool)
+        head[s.model.regions.tasks] = s.movable is not None
+        return with_descendants(head[s.call_paths.region], s.call_paths.end)
 
     @once
     def in_team(self) -> NDArray[np.bool_]:
@@ -551,6 +569,9 @@ class Computing:
     def _uneven(self, w: Work) -> Iterator[Cause]:
         """Yield the causes in work that several locations do: some take longer, it is uneven among all, or others take
         longer each time."""
+        if self.may_move[w.spans[0][0]]:
+            yield from self._longer_tasks(w)
+            yield from self._long_tasks(w)
         outliers, is_process = self._outliers(w)
         if outliers.size and not self._is_serial(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
@@ -567,6 +588,43 @@ class Computing:
             less = (w.table - w.table.mean(0)).ravel()
             change = self.scenarios.less_computation(w.node, less)
             yield w.cause(CHANGING, NOBODY, change, evidence=_longest(w.table))
+
+    def _longer_tasks(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that the pieces of one location are clearly longer than those of the others, of tasks that
+        locations take as they become free: then it executes fewer."""
+        piece = w.total / w.n_rows
+        worst = int(piece.argmax())
+        is_worst = np.arange(w.who.size) == worst
+        others = w.total[~is_worst].sum() / w.n_rows[~is_worst].sum()
+        if piece[worst] > CLEARLY**2 * np.delete(piece, worst).max():
+            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
+            # the others execute more of them
+            evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
+            change = self._without(w, is_worst * (1 - others / piece[worst]))
+            yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
+
+    def _long_tasks(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that few pieces of work in tasks are far longer than the others."""
+        is_long = w.ticks > LONG * np.median(w.ticks)
+        if not 0 < is_long.sum() <= FEW * w.ticks.size:
+            return
+        usual, resolution = w.ticks[~is_long].mean(), self.scenarios.model.facts.resolution
+        by_location = np.bincount(w.by_row(w.who)[is_long], w.ticks[is_long])
+        who = np.argsort(-by_location, kind="stable")[: int((by_location > 0).sum())]
+        evidence = {
+            "n_long": int(is_long.sum()),
+            "n_pieces": int(w.ticks.size),
+            "long_each": float(w.ticks[is_long].mean() / resolution),
+            "others_each": float(usual / resolution),
+        }
+        change = self.scenarios.less_computation(w.node[is_long], w.ticks[is_long] - usual)
+        # of all that tasks call, what the long ones spend their time in
+        c = self.scenarios.computation
+        mine = np.isin(c.node, w.node[is_long], kind="table")
+        by_path = np.bincount(c.call_path[mine], c.ticks[mine], len(self.scenarios.call_paths))
+        inside = np.concatenate([np.arange(*span) for span in w.spans])
+        where = int(inside[by_path[inside].argmax()])
+        yield Cause("grain", where, who, change, spans=w.spans, evidence=evidence)
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
@@ -623,7 +681,7 @@ class Computing:
         mine = self.process[high]
         if high.size > 1 and (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
             return high, True
-        if 0 < 2 * high.size < w.who.size and _are_apart(w.total, w.total > middle):
+        if high.size and _are_apart(w.total, w.total > middle):
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
         if w.table is None:
             return NOBODY, False

@@ -82,7 +82,7 @@ class Evidence:
             "threads": self._threads,
             "tasks": self._tasks,
             "order": self._calls,
-            **dict.fromkeys(("measurement", "locking", "copies", "slow", "straggler", "idle"), lambda _: {}),
+            **dict.fromkeys(("measurement", "locking", "copies", "slow", "straggler", "idle", "grain"), lambda _: {}),
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
-from tracecols.enhance.dataflow.grouping import combine, occurrence
+from tracecols.enhance.dataflow.grouping import combine
 from tracecols.enhance.scan.region_rules import named
 from tracecols.findings.cause import Cause, tried
 from tracecols.findings.overheads import largest, message_edges
@@ -44,13 +44,16 @@ def of_order(s: Scenarios) -> list[Cause]:
 
 def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
     """Return the edges of messages that would be received by another call, and the nodes of these calls: in each round,
-    in which a location receives one message of each sender, the first call receives the message sent first."""
+    the first call receives the message sent first.
+
+    In a round a location receives one message of each sender, or several that the sender has sent in another order
+    (with other tags)."""
     nodes = s.graph.nodes
     head, tail = (of[edge].astype(np.int64) for of in (s.graph.edges.head, s.tail))
     by_head = np.argsort(head, kind="stable")
     edge, head, tail = edge[by_head], head[by_head], tail[by_head]
     location = nodes.location[head].astype(np.int64)
-    turn = occurrence(combine(location, nodes.location[tail].astype(np.int64)))
+    turn = _rounds(combine(location, nodes.location[tail].astype(np.int64)), s.time[tail])
     # locations with overlapping rounds are left out
     goes_on = location[1:] == location[:-1]
     overlap = distinct(location[1:][goes_on & (turn[1:] < turn[:-1])])
@@ -59,3 +62,17 @@ def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
     by_sending = np.lexsort((s.time[tail], turn, location))
     is_moved = by_sending != np.arange(by_sending.size)
     return edge[by_sending][is_moved], head[is_moved]
+
+
+def _rounds(pair: Rows, sent: Rows) -> Rows:
+    """Number the rounds of each pair of receiver and sender, given messages in the order of receiving and when they are
+    sent: the shortest runs of messages that have been sent right after each other, in whichever order."""
+    by_receiving, by_sending = np.argsort(pair, kind="stable"), np.lexsort((sent, pair))
+    number_of = np.empty(pair.size, np.int64)
+    number_of[by_sending] = np.arange(pair.size)
+    # a round ends where as many messages have been received as were sent until then
+    ends = np.maximum.accumulate(number_of[by_receiving]) == np.arange(pair.size)
+    result = np.empty(pair.size, np.int64)
+    result[by_receiving] = np.cumsum(ends) - ends
+    _, first = np.unique(pair, return_index=True)
+    return result - result[first][np.unique(pair, return_inverse=True)[1]]

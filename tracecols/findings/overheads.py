@@ -330,9 +330,9 @@ def of_barriers(s: Scenarios) -> list[Cause]:
     return result
 
 
-def of_messages(s: Scenarios, mended: Sequence[Change]) -> list[Cause]:
-    """Return the causes that messages are waited for, with their gains after all else is mended, by region."""
-    return _without_edges(s, "pipeline", message_edges(s), mended)
+def of_messages(s: Scenarios, edges: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
+    """Return the causes that some messages are waited for, with their gains after all else is mended, by region."""
+    return _without_edges(s, "pipeline", edges, mended)
 
 
 def message_edges(s: Scenarios) -> NDArray[np.int64]:
@@ -353,6 +353,16 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     )
     found = [Cause(kind, where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts]
     return tried(s, found, mended)
+
+
+def passed_on_edges(s: Scenarios) -> NDArray[np.int64]:
+    """Return the edges by which one location waits for messages that it does not exchange for as many of its own."""
+    m, edge = s.model.sent_messages, message_edges(s)
+    if not len(m):
+        return edge
+    mutual = _mutual(m.send_location, m.send_enter_time, m.recv_location, m.recv_enter_time)
+    call = s.graph.nodes.calls_around(m.recv_enter)
+    return edge[~np.isin(s.graph.edges.head[edge], call[mutual])]
 
 
 AT_ONCE = 0.2

@@ -23,6 +23,7 @@ from tracecols.patterns.candidates import Merged
 from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
+from tracecols.replay.placement import PlacedTasks
 from tracecols.replay.replay import Replay
 from tracecols.work.executors import side_by_side
 
@@ -30,6 +31,9 @@ Rows = NDArray[np.int64]
 
 MOST_NODES = 2
 """Maximum number of changed nodes in one sweep, per node of the graph; 13 B for each."""
+
+MOST_TASKS = 1 << 15
+"""Maximum number of tasks that threads may take over from each other in the replay of each change."""
 
 RUN_TIME = (
     "mpi",
@@ -106,6 +110,13 @@ class Scenarios:
     def computation(self) -> Computation:
         """The computation before each node, by call path."""
         return self.replay.computation
+
+    @once
+    def movable(self) -> PlacedTasks | None:
+        """The explicit tasks that threads take as they become free; None if there are none, or more than `MOST_TASKS`,
+        since each change needs an order of its own."""
+        tasks = self.graph.tasks
+        return tasks if tasks is not None and tasks.units.begin.size <= MOST_TASKS else None
 
     @once
     def merged(self) -> Merged:
@@ -187,13 +198,23 @@ class Scenarios:
         together = [i for i, c in enumerate(changes) if not c.moved.size]
         # the run without any of them is one more scenario of the sweep
         runtimes = self._runtimes([*(changes[i] for i in together), *([Change()] if besides else [])], besides)
-        before = runtimes.pop() if besides else self.runtime
+        before = self._with_tasks_moved(Change(), besides, runtimes.pop()) if besides else self.runtime
         runtime = dict(zip(together, runtimes, strict=True))
         for i, c in enumerate(changes):
             # moved edges need a graph of their own
+            moved = [*besides, Change(moved=c.moved, to=c.to, later=c.later)] if c.moved.size else besides
             if c.moved.size:
-                (runtime[i],) = self._runtimes([c], [*besides, Change(moved=c.moved, to=c.to, later=c.later)])
+                (runtime[i],) = self._runtimes([c], moved)
+            runtime[i] = self._with_tasks_moved(c, moved, runtime[i])
         return [before - runtime[i] for i in range(len(changes))]
+
+    def _with_tasks_moved(self, change: Change, besides: Sequence[Change], runtime: int) -> int:
+        """Return the runtime after a change and those besides it if threads take tasks as they become free, unless it
+        is shorter with all tasks at the threads that executed them, `runtime`."""
+        if self.movable is None:
+            return runtime
+        edge, to, later = self.movable.placed(self.graph.edges, self.time, self.sweep([*besides, change]))
+        return min(runtime, *self._runtimes([change], [*besides, Change(moved=edge, to=to, later=later)]))
 
     def _runtimes(self, changes: Sequence[Change], besides: Sequence[Change]) -> list[int]:
         """Return the runtimes after each of some changes, whose `moved` is ignored, and those `besides`; several share

@@ -17,6 +17,7 @@ from tracecols.findings.cause import Cause
 from tracecols.findings.computation import ALONE
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
+from tracecols.findings.files import IN_LINE, of_files
 from tracecols.findings.idle import of_idle_devices
 from tracecols.findings.measurement import of_measurement
 from tracecols.findings.order import of_order
@@ -32,6 +33,7 @@ from tracecols.findings.overheads import (
     of_overlap,
     of_tasks,
     of_threads,
+    passed_on_edges,
 )
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.findings.starts import starts_of_devices
@@ -58,9 +60,6 @@ VAGUE = {
     "overlap": 0.02,
 }
 """The same for kinds that random differences bring about as well."""
-
-ORDER = 2.0
-"""Factor on the gain of another order of receives in the order of trying: it needs no other work than there is."""
 
 OWN = 0.3
 """Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
@@ -92,7 +91,7 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     in_mpi = [c for c in first if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
     chosen = _of_hosts(s, evidence, [c for c in first if c not in in_mpi])
     chosen = _chosen(s, in_mpi, chosen)
-    chosen.sort(key=lambda c: (-c.gain * rank_factor(c.kind, c.evidence), c.kind, c.call_path))
+    chosen.sort(key=_rank)
     _explain(s, chosen)
     for c in chosen:
         _name_producer(s, c)
@@ -127,17 +126,38 @@ def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cau
         of_barriers,
         of_overlap,
         of_order,
+        of_files,
         of_measurement,
     ]
     candidates = side_by_side(s.model.jobs, lambda search: search(s), searches)
-    chosen = _chosen(s, [*chain.from_iterable(candidates)], before)
-    return _chosen(s, of_messages(s, [c.change for c in chosen]), chosen)
+    chosen = _chosen(s, _without_long_queues(s, [*chain.from_iterable(candidates)]), before)
+    chosen = _pipelines_first(s, chosen)
+    return _chosen(s, of_messages(s, message_edges(s), [c.change for c in chosen]), chosen)
+
+
+def _without_long_queues(s: Scenarios, causes: list[Cause]) -> list[Cause]:
+    """Leave out that calls take long in functions in which they wait for each other."""
+    region = s.call_paths.region
+    queues = {int(region[c.call_path]) for c in causes if IN_LINE in c.evidence}
+    return [c for c in causes if c.kind != "calls" or int(region[c.call_path]) not in queues]
+
+
+def _pipelines_first(s: Scenarios, chosen: list[Cause]) -> list[Cause]:
+    """Add pipelines that gain more than overlapping the exchanges after them, which wait for the ends of the pipelines;
+    and leave these exchanges out if they gain little besides."""
+    overlaps = [c for c in chosen if c.kind == "overlap"]
+    if not overlaps:
+        return chosen
+    others = [c for c in chosen if c.kind != "overlap"]
+    found = of_messages(s, passed_on_edges(s), [c.change for c in others])
+    best = [c for c in found if c.gain > max(o.gain for o in overlaps)]
+    return _chosen(s, overlaps, _chosen(s, best, others)) if best else chosen
 
 
 def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> list[Cause]:
     """Add candidates to the causes before, the best first, except those that chosen causes have explained."""
     chosen = list(before)
-    left = sorted(candidates, key=lambda c: (-c.gain * _factor(c), c.kind, c.call_path))
+    left = sorted(candidates, key=_rank)
     left = [c for c in left if c.gain >= _least(s, c)]
     while left and len(chosen) < N_CAUSES:
         together = left[: maxplus.LANES - 1]
@@ -152,10 +172,9 @@ def _chosen(s: Scenarios, candidates: Sequence[Cause], before: list[Cause]) -> l
     return chosen
 
 
-def _factor(c: Cause) -> float:
-    """Return the factor on the gain of a cause in the order of trying: below 1, others are preferred to it; above 1, it
-    is preferred to others."""
-    return ORDER if c.kind == "order" else rank_factor(c.kind, c.evidence)
+def _rank(c: Cause) -> tuple[float, str, int]:
+    """Return the key by which causes are tried and kept, the best first."""
+    return -c.gain * rank_factor(c.kind, c.evidence), c.kind, c.call_path
 
 
 def _least(s: Scenarios, c: Cause) -> float:

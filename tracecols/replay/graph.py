@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Edges
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, occurrence, positions
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, PAIRWISE, SCAN, directions
@@ -34,7 +35,8 @@ from tracecols.replay.costs import MESSAGE_STEPS, collective_steps
 from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
-from tracecols.replay.task_edges import add_task_edges, with_tasks
+from tracecols.replay.placement import PlacedTasks, find_tasks
+from tracecols.replay.task_edges import add_chains, add_task_edges, with_tasks
 from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -54,6 +56,10 @@ ENDLESS = "joins of threads whose end is not recorded: they take as long as they
 CONDITIONS = (
     "waits for condition variables during which no other thread signals or holds the mutex: they take as long as they "
     "did"
+)
+BOUND_TASKS = (
+    "explicit tasks of teams in which tasks wait for tasks: they stay at the threads that executed them, so that less "
+    "is gained than if idle threads took them"
 )
 DEVICE_CALLS = "calls for devices: they count as computation unless they wait for streams"
 SHMEM_CALLS = "calls of SHMEM: they count as computation"
@@ -114,7 +120,7 @@ class Graph:
         if self.weight.size < self.time.size:
             self.weight = np.empty(self.time.size, np.int64)
             e = self.edges
-            if maxplus.weigh(self.nodes.is_first, e.start, e.head, self.time, self.weight):
+            if maxplus.weigh(self.nodes.begins_chain, e.start, e.head, self.time, self.weight):
                 self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
         self._order, self._n_places, self.stuck = self._ordered()
 
@@ -126,7 +132,7 @@ class Graph:
     def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
         """Find the order of nodes and hubs, the number of places it needs, and the nodes and hubs that wait for
         themselves."""
-        n_all, is_first = self.time.size, self.nodes.is_first
+        n_all, is_first = self.time.size, self.nodes.begins_chain
         waiting, is_head = np.zeros(n_all, np.int32), np.empty(n_all, bool)
         n_heads = maxplus.count_dependencies(is_first, self.edges.head, waiting, is_head)
         # a run begins with the first node of a location, a hub, or a node that waits for others
@@ -196,6 +202,26 @@ class Graph:
         return begin[:k], end[:k], found
 
     @once
+    def tasks(self) -> PlacedTasks | None:
+        """The tasks that threads may take over from each other; None if there are none."""
+        nodes = self.nodes
+        has_some = bool((nodes.mark & maxplus.CHAINED).any())
+        return find_tasks(self.edges, nodes.location, nodes.mark, nodes.time) if has_some else None
+
+    def with_tasks_moved(self, time: Rows) -> Graph | None:
+        """Return the graph in which threads take tasks as they become free, given the times of the nodes if all tasks
+        stay at their threads; None if all stay, or others contradict the order of other events."""
+        if self.tasks is None:
+            return None
+        edge, head, later = self.tasks.placed(self.edges, self.time, time)
+        heads, lag = self.edges.head.copy(), self.lags.copy()
+        heads[edge] = head
+        lag[edge] += later
+        edges = replace(self.edges, head=heads)
+        result = Graph(self.nodes, edges, self.n_hubs, self.time, self.counts, self.weight, lag) if edge.size else None
+        return None if result is None or result.stuck.any() else result
+
+    @once
     def _first(self) -> int:
         """The time of the earliest node, ticks; 0 without nodes. Clocks may count from 1970; times of a sweep, which
         have to fit in 64 bits, count from here."""
@@ -220,7 +246,7 @@ class Graph:
             if not stuck.any():
                 break
             n, e = len(graph.nodes), graph.edges
-            drop = contradictions(graph.nodes.is_first, e.head, e.is_inferred, stuck)
+            drop = contradictions(graph.nodes.begins_chain, e.head, e.is_inferred, stuck)
             if not drop.any():
                 v = int(np.flatnonzero(stuck)[0])
                 where = (
@@ -340,6 +366,7 @@ class GraphBuilder:
         _nonblocking_collectives(model, nodes, edges)
         _start_and_end(model, nodes, edges)
         _created_processes(model, nodes, edges)
+        _neighbours(nodes, edges)
         _windows(model, nodes, edges)
         add_window_edges(model, nodes, edges)
         _files(model, nodes, edges)
@@ -409,8 +436,7 @@ def _within(model: Model, with_computation: bool) -> Found:
     of_slice = find_nodes(model)
     nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
-    _threads(model, of_slice, found)
-    counts = _created_threads(model, nodes, found)
+    counts = {BOUND_TASKS: _threads(model, of_slice, found)} | _created_threads(model, nodes, found)
     add_task_edges(model, of_slice, found)
     _locks(model, nodes, found)
     counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
@@ -600,15 +626,30 @@ def _operations(
     # it is not recorded how much each sends to whom: any participant that arrived before the end of another may have
     # sent to it
     at = some(PAIRWISE)
-    begin, end = _times(nodes, enter[at]), _times(nodes, leave[at])
-    order = np.lexsort((begin, instance[at]))
-    sees = _count_until(instance[at], begin, order, end)
-    found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], receives[at], length[at], steps[at])
+    _by_arrival(nodes, found, instance[at], enter[at], leave[at], sends[at], receives[at], length[at], steps[at])
     # by rank: all participants wait for those before them
     at = some(SCAN)
     order = np.lexsort((ranks[at], instance[at]))
     sees = positions(order)
     found.chain(instance[at], order, enter[at], leave[at], sees, sends[at], waits[at], length[at], steps[at])
+
+
+def _by_arrival(
+    nodes: Nodes,
+    found: EdgeCollector,
+    instance: Rows,
+    enter: Rows,
+    leave: Rows,
+    sends: NDArray[np.bool_],
+    receives: NDArray[np.bool_],
+    length: Rows | int,
+    steps: Rows | int,
+) -> None:
+    """Let receivers wait for all senders of the same instance that had arrived before the receivers left."""
+    begin, end = _times(nodes, enter), _times(nodes, leave)
+    order = np.lexsort((begin, instance))
+    sees = _count_until(instance, begin, order, end)
+    found.chain(instance, order, enter, leave, sees, sends, receives, length, steps)
 
 
 def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
@@ -663,6 +704,18 @@ def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None
     found.add_in_order(create, begin, nodes.time)
 
 
+def _neighbours(nodes: Nodes, found: EdgeCollector) -> None:
+    """Let collective operations of neighbours, of which no participants are recorded, wait for all processes that had
+    arrived before their ends, as any of these may be neighbours. The k-th calls of all processes are taken as one
+    operation if all make the same number of them."""
+    call = nodes.with_role(kernels.OF_NEIGHBOURS)
+    location = nodes.location_of(call)
+    instance = occurrence(location)
+    if call.size and (np.bincount(instance) == distinct(location).size).all():
+        everybody = np.ones(call.size, bool)
+        _by_arrival(nodes, found, instance, nodes.enter_of(call), call, everybody, everybody, 0, 1)
+
+
 def _windows(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     w = model.window_members
     _everybody(nodes, found, w.operation, w.end, np.ones(len(w), bool))
@@ -686,7 +739,9 @@ def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows,
     found.all_to_all(operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
 
 
-def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
+def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
+    """Let threads begin after forks, and wait for each other in barriers; count the tasks that cannot move to other
+    threads."""
     teams, nodes = model.team_instances, of_slice.nodes
     if teams.instance.size:
         fork, begins = nodes.at(model.teams.fork), of_slice.team_begins
@@ -700,9 +755,13 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None
     leave = nodes.at(members.exit[at])
     is_left = members.exit[at] >= 0
     leave = np.where(is_left, leave, nodes.last_of(members.location[at]))
-    everybody = np.ones(at.size, bool)
     come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave, is_left)
-    found.all_to_all(group, come, goes, everybody, everybody)
+    # tasks that may move to other threads end before the barrier is left
+    tasks = add_chains(model, of_slice, group, np.where(is_left, leave, -1), found)
+    ends = np.arange(at.size + tasks.done.size) < at.size
+    group, come, goes = (np.append(*of) for of in ((group, tasks.team), (come, tasks.done), (goes, tasks.done)))
+    found.all_to_all(group, come, goes, np.ones(ends.size, bool), ends)
+    return tasks.n_bound
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:

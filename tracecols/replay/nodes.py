@@ -27,7 +27,7 @@ from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_ro
 from tracecols.enhance.scan.teams import IS_FORK, LATE, ForkSpans, events_in_teams
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
-from tracecols.kernels.maxplus import BEGINS, ENDS
+from tracecols.kernels.maxplus import BEGINS, CHAINED, ENDS
 from tracecols.kernels.ranks import Ranks, count_rows, ranks_of
 from tracecols.kernels.replay import FoundNodes
 from tracecols.model.model import Model
@@ -132,6 +132,7 @@ def roles_of(regions: Regions) -> NDArray[np.uint8]:
         (kernels.IS_INIT, regions.is_init),
         (kernels.IS_FINALIZE, regions.is_finalize),
         (kernels.MAY_WAIT, may_wait),
+        (kernels.OF_NEIGHBOURS, [name.startswith("mpi_neighbor_") for name in lower]),
     ):
         result[np.asarray(which, bool)] |= role
     return result
@@ -174,6 +175,12 @@ class Nodes:
         starts = self.location_start[:-1]
         result[starts[starts < self.location_start[1:]]] = True
         return result
+
+    @property
+    def begins_chain(self) -> NDArray[np.bool_]:
+        """Whether each node depends on no node before it at its location except by an edge; (n,) bool."""
+        chained = self.mark & CHAINED > 0
+        return self.is_first | chained if chained.any() else self.is_first
 
     @once
     def row(self) -> NDArray[np.int64]:

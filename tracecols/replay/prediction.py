@@ -30,7 +30,7 @@ class Prediction(RewrittenTrace):
     changes : Changes
         What is different.
     time : (n_nodes,) int64
-        Predicted times of the nodes of the replay, ticks.
+        Predicted times of the nodes of the replay, ticks, with all explicit tasks at the threads that executed them.
     recorded_runtime, runtime : float
         Seconds from the first return of MPI_Init to the last call of MPI_Finalize, less the time that every process
         takes to create contexts of devices; or of the whole recording.
@@ -48,13 +48,12 @@ class Prediction(RewrittenTrace):
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
         self.time: NDArray[np.int64] = replay.times(changes)
-        self.recorded_runtime = self._reported(replay.nodes.time) / resolution
-        self.runtime = self._reported(self.time) / resolution
+        self.recorded_runtime = self._reported(replay.runtime(replay.nodes.time, changes.whole_run)) / resolution
+        self.runtime = self._reported(replay.runtime_after(changes, self.time)) / resolution
 
-    def _reported(self, time: NDArray[np.int64]) -> int:
-        """Return the runtime of some times of the nodes in ticks, without the start of devices."""
-        whole_run = self.changes.whole_run
-        return int(self.replay.without_start(self.replay.runtime(time, whole_run), whole_run))
+    def _reported(self, runtime: int) -> int:
+        """Return a runtime in ticks without the start of devices."""
+        return int(self.replay.without_start(runtime, self.changes.whole_run))
 
     @property
     def saving(self) -> float:
@@ -109,7 +108,8 @@ class Prediction(RewrittenTrace):
         """Runtime in seconds with the same changes on an ideal network."""
         c = self.changes
         ideal = replace(c, transfer=0, latency=None, bandwidth=None)
-        return self._reported(self.replay.times(ideal)) / self.replay.model.facts.resolution
+        runtime = self.replay.runtime_after(ideal, self.replay.times(ideal))
+        return self._reported(runtime) / self.replay.model.facts.resolution
 
     def source(self) -> StoreSource:
         """Return the events with their new times."""

@@ -251,6 +251,13 @@ class Replay(Replayable):
         """Return the times of the nodes after changes; (n_nodes,) int64."""
         return times_of(self, self.scenario(changes))
 
+    def runtime_after(self, changes: Changes, time: Rows) -> int:
+        """Return the runtime after changes in ticks, given the times of the nodes with all tasks at the threads that
+        executed them."""
+        if self.graph_of(changes.conventions).tasks is None:
+            return self.runtime(time, changes.whole_run)
+        return int(predict(self, [self.scenario(changes)])[0])
+
     def gains(self) -> pd.DataFrame:
         """Return the savings of runtime by each of `OPTIONS` alone, in one sweep: option, change, runtime (s), saving
         (s) and share (of the runtime), the largest saving first."""

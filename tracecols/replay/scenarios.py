@@ -171,10 +171,26 @@ def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario],
         if fine == 1:
             check_range(graph, changes)
         begin, end, _ = graph.run(changes)
-        return end - begin
+        runtime = end - begin
+        return runtime if graph.tasks is None or fine > 1 else _with_tasks_moved(replay, graph, some, runtime)
 
     sweeps = [scenarios[at : at + maxplus.LANES] for at in range(0, len(scenarios), maxplus.LANES)]
     return np.concatenate([np.zeros(0, np.int64), *side_by_side(replay.model.jobs, of, sweeps)])
+
+
+def _with_tasks_moved(
+    replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], runtime: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return runtimes that are shorter if threads take tasks as they become free, given those with all tasks at the
+    threads that executed them."""
+    result = runtime.copy()
+    for k, scenario in enumerate(scenarios):
+        changes = changes_of(replay, [scenario])
+        moved = graph.with_tasks_moved(graph.run(changes, is_whole=True)[2])
+        if moved is not None:
+            begin, end, _ = moved.run(changes)
+            result[k] = min(result[k], int((end - begin)[0]))
+    return result
 
 
 def recorded_runtime(replay: Replayable) -> int:
@@ -200,7 +216,7 @@ def check_range(graph: Graph, changes: maxplus.Changes) -> None:
     with np.errstate(over="ignore"):
         longest = np.full(changes.factor.shape[0], factor * graph.span)
         if changes.delay.size:
-            steps, length = graph.edges.steps.astype(np.float64), graph.edges.length
+            steps, length = np.maximum(graph.edges.steps, 0).astype(np.float64), graph.edges.length
             latency, bandwidth, resolution = changes.delay.T
             longest += (steps.sum() * latency + (steps @ length) / bandwidth) * resolution
     if not (longest < -maxplus.NEVER).all():

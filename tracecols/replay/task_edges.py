@@ -12,7 +12,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.scan.tasks import COMPLETES, CREATES, NAMES, SWITCHES, name_tasks
-from tracecols.kernels.maxplus import BEGUN
+from tracecols.kernels.maxplus import BEGUN, CHAIN, CHAINED, LEAVES
 from tracecols.model.model import Model
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice
 from tracecols.schema import EventKind
@@ -78,7 +78,7 @@ def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -
     switches = switches[e.task[switches] >= 0]
     created = pick(creates, lookup(e.task[creates], e.task[switches]))
     tail, head = pick(e.node, created), e.node[switches]
-    _add(nodes, tail, head, found)
+    found.add_in_order(tail, head, nodes.time)
     nodes.mark[head] |= BEGUN
     # a thread that arrives before a task is created has waited for it, in a region that may not be recorded
     waited = (tail >= 0) & ~nodes.is_first[head] & (nodes.time[tail] > nodes.time[head - 1])
@@ -86,7 +86,7 @@ def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -
     done = pick(completes, lookup(e.task[completes], e.task[creates]))
     done = pick(e.node, done)
     wait = _next_taskwait(nodes, of_slice.taskwaits, e, creates)
-    _add(nodes, done, resumed(nodes, e, wait, pick(nodes.time, done)), found)
+    found.add_in_order(done, resumed(nodes, e, wait, pick(nodes.time, done)), nodes.time)
 
 
 def _next_taskwait(
@@ -103,13 +103,6 @@ def _next_taskwait(
     following = pick(order, np.where(at < waits.size, at, -1))
     is_same = (following >= 0) & (pick(group[: waits.size], following) == group[waits.size :])
     return np.where(is_same, pick(waits, following), -1)
-
-
-def _add(nodes: Nodes, tail: NDArray[np.int64], head: NDArray[np.int64], found: EdgeCollector) -> None:
-    """Add edges between locations; events of one location are in order anyway."""
-    known = np.flatnonzero((tail >= 0) & (head >= 0))
-    known = known[nodes.location[tail[known]] != nodes.location[head[known]]]
-    found.add_in_order(tail[known], head[known], nodes.time)
 
 
 def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -166,3 +159,131 @@ def _n_until(
     count = np.empty(order.size, np.int64)
     count[order] = np.cumsum(~is_asked[order])
     return count[done.size :]
+
+
+class MovableTasks(NamedTuple):
+    """Tasks that other threads of their team might have executed."""
+
+    done: NDArray[np.int64]
+    """(n,): nodes at which they are complete."""
+    team: NDArray[np.int64]
+    """(n,): the barrier before whose end they are."""
+    n_bound: int
+    """Number of tasks that stay at their threads, since tasks of their team wait for tasks."""
+
+
+NONE = MovableTasks(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+"""No such tasks."""
+
+
+def add_chains(
+    model: Model, of_slice: NodesOfSlice, barrier: NDArray[np.int64], leave: NDArray[np.int64], found: EdgeCollector
+) -> MovableTasks:
+    """Let a task that a thread executes while it waits, in a barrier or before in a taskwait, follow what the thread
+    did before by an edge, so that a changed run may lead it elsewhere; likewise what follows the waiting.
+
+    `barrier` has the barriers of threads, `leave` the nodes at which these are left, -1 for none. Teams with tasks that
+    wait for tasks themselves are left out: all of their tasks stay.
+    """
+    nodes, location = of_slice.nodes, of_slice.nodes.location
+    if "tasks" not in model.store.tables or not len(nodes):
+        return NONE
+    e = read_task_events(model, nodes)
+    begin, done = _executions(nodes, e)
+    is_left = leave >= 0
+    if not begin.size or not is_left.any():
+        return NONE
+    w = _waits(of_slice, e, (begin, done), barrier[is_left], leave[is_left])
+    slot = np.minimum(np.searchsorted(w.end, begin), w.end.size - 1)
+    kept = w.is_whole[slot] & (w.arrive[slot] < begin) & (done < w.end[slot])
+    kept &= location[w.end[slot]] == location[begin]
+    # tasks that end after a thread has left the barrier are not waited for
+    n_teams = int(barrier[is_left].max()) + 1
+    left = Segments(barrier[is_left], n_teams).min(nodes.time[leave[is_left]])
+    kept &= nodes.time[done] <= left[np.maximum(w.team[slot], 0)]
+    begin, done, team_of = begin[kept], done[kept], w.team[slot[kept]]
+    may_move = np.zeros(n_teams, bool)
+    may_move[team_of] = True
+    may_move[w.team[w.is_inner & (w.team >= 0)]] = False
+    n_bound = int((~may_move[team_of]).sum())
+    begin, done, team_of = (of[may_move[team_of]] for of in (begin, done, team_of))
+    goes_on = w.end[w.is_whole & may_move[np.maximum(w.team, 0)]]
+    is_switch = lookup(e.node[e.some(SWITCHES)], goes_on - 1) >= 0
+    head = np.sort(np.append(begin, goes_on - is_switch))
+    nodes.mark[head] |= CHAINED
+    nodes.mark[goes_on] |= LEAVES
+    found.add(head - 1, head, steps=CHAIN)
+    return MovableTasks(done, team_of, n_bound)
+
+
+class _Waits(NamedTuple):
+    """Waits of threads in taskwaits and barriers, in the order of their ends."""
+
+    end: NDArray[np.int64]
+    arrive: NDArray[np.int64]
+    """`end` and `arrive`: (n,): EXIT; the last node before it that is neither in a task nor at a switch, -1 none."""
+    team: NDArray[np.int64]
+    """(n,): the barrier, or the next one of the thread; -1 none."""
+    is_inner: NDArray[np.bool_]
+    is_whole: NDArray[np.bool_]
+    """`is_inner` and `is_whole`: (n,): whether a task waits; whether a thread does, whose wait begins in the recording,
+    and that comes to a barrier."""
+
+
+def _waits(
+    of_slice: NodesOfSlice,
+    e: TaskEvents,
+    executions: tuple[NDArray[np.int64], NDArray[np.int64]],
+    barrier: NDArray[np.int64],
+    leave: NDArray[np.int64],
+) -> _Waits:
+    """Find the waits of threads, given the first and last nodes of tasks, and the barriers and nodes at which threads
+    leave barriers."""
+    nodes, location, (begin, done) = of_slice.nodes, of_slice.nodes.location, executions
+    end = np.concatenate([leave, of_slice.taskwaits])
+    team = np.concatenate([barrier, np.full(of_slice.taskwaits.size, -1)])
+    order = np.argsort(end, kind="stable")
+    end, team = end[order], team[order]
+    is_inner = pick(done, np.searchsorted(begin, end) - 1) > end
+    between = _outside(nodes, e, begin, done)
+    arrive = pick(between, np.searchsorted(between, end) - 1)
+    is_whole = ~is_inner & (arrive >= 0) & (pick(location, arrive) == location[end])
+    barriers = np.flatnonzero((team >= 0) & is_whole)
+    following = pick(barriers, _next_of(barriers, end.size))
+    team = np.where(pick(location, pick(end, following)) == location[end], pick(team, following), -1)
+    return _Waits(end, arrive, team, is_inner, is_whole & (team >= 0))
+
+
+def _outside(nodes: Nodes, e: TaskEvents, begin: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the nodes that are neither in tasks, given their first and last nodes, nor at switches between tasks."""
+    inside = np.zeros(len(nodes) + 1, np.int64)
+    inside[begin] += 1
+    inside[done + 1] -= 1
+    result = np.cumsum(inside[:-1]) == 0
+    result[e.node[e.some((*SWITCHES, *COMPLETES))]] = False
+    return np.flatnonzero(result)
+
+
+def _next_of(some: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return for each of n positions the place in `some`, which ascend, of the first one from it on; -1 for none."""
+    place = np.searchsorted(some, np.arange(n))
+    return np.where(place < some.size, place, -1)
+
+
+def _executions(nodes: Nodes, e: TaskEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first nodes of explicit tasks and those at which they are complete, ascending: of those that are
+    created in the recording, executed by one thread, and not while another of them is."""
+    creates, switches, completes = (e.some(kinds) for kinds in (CREATES, SWITCHES, COMPLETES))
+    switches = switches[e.task[switches] >= 0]
+    task, first = np.unique(e.task[switches], return_index=True)
+    last = switches.size - 1 - np.unique(e.task[switches][::-1], return_index=True)[1]
+    complete = lookup(e.task[completes], task)
+    begin, done = e.node[switches[first]], pick(e.node, pick(completes, complete))
+    place = nodes.location[begin]
+    kept = (lookup(e.task[creates], task) >= 0) & (done > begin) & (nodes.location[e.node[switches[last]]] == place)
+    kept &= nodes.location[np.maximum(done, 0)] == place
+    begin, done = begin[kept], done[kept]
+    order = np.argsort(begin, kind="stable")
+    begin, done = begin[order], done[order]
+    is_outer = begin > np.append(-1, np.maximum.accumulate(done)[:-1]) if begin.size else np.zeros(0, bool)
+    return begin[is_outer], done[is_outer]

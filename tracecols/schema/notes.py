@@ -118,6 +118,8 @@ COUNTED = (
     "{kernel or copy whose launching call is|kernels and copies whose launching calls are} not recorded: {it"
     " begins|they begin} as long after the preceding operation on {its|their} stream",
     "{call of SHMEM: it counts|calls of SHMEM: they count} as computation",
+    "explicit {task of a team|tasks of teams} in which tasks wait for tasks: {it stays at the thread|they stay at the "
+    "threads} that executed {it|them}, so that less is gained than if idle threads took {it|them}",
     "{inferred wait of a sender for a receiver, or for a lock, that contradicts|inferred waits of senders for "
     "receivers, or for locks, that contradict} the order of other events, left out",
     "{message or participant|messages and participants} outside of MPI calls, left out",

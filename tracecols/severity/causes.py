@@ -28,8 +28,9 @@ PARTS = frozenset(("within", "locations"))
 CHANGING = "changing"
 """The kind of causes in which other locations are late each time."""
 
-BY_CHANCE = {CHANGING: 0.6, "barrier": 0.6}
-"""By kind, the factor of `rank_factor` for causes that noise produces."""
+BY_KIND = {CHANGING: 0.6, "barrier": 0.6, "order": 2.0}
+"""By kind, the factor of `rank_factor`: causes that noise produces; another order of receives, which needs no other
+work than there is."""
 
 LONGEST = "longest"
 """Key in the evidence of causes that noise produces: how long the longest piece of work takes each time, in multiples
@@ -43,9 +44,9 @@ MOST = 0.5
 
 
 def rank_factor(kind: str, evidence: Mapping[str, Any]) -> float:
-    """Return the factor on the gain of a cause when causes are ranked: some waits for another location each time are
-    due to noise, which no distribution of work removes."""
-    return 0.8 if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else BY_CHANCE.get(kind, 1.0)
+    """Return the factor on the gain of a cause when causes are tried and ranked: below 1, others are preferred to it,
+    as some waits for another location each time are due to noise, which no distribution of work removes."""
+    return 0.8 if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else BY_KIND.get(kind, 1.0)
 
 
 class Explained(NamedTuple):

@@ -219,6 +219,23 @@ def _threads(f: Facts, s: Subject) -> str:
     )
 
 
+def _turns(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    if "in_line" in e:
+        calls, each = counted(e["n_calls"], "call"), seconds(e["in_line"])
+        return f"{calls} of {e['call']} in {s.region} wait for each other: one process after the other, {each} each"
+    return f"processes execute {s.region} one after the other while the others wait"
+
+
+def _grain(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    n = e["n_long"]
+    return (
+        f"{n:,} of {counted(e['n_pieces'], 'task')} {_takes(n)} {seconds(e['long_each'])}{_each(n)} in {s.region}, "
+        f"the others {seconds(e['others_each'])}"
+    )
+
+
 def _tasks(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     work = f", and a task computes {seconds(e['work_each'])}" if e["work_each"] else ""
@@ -425,10 +442,11 @@ WHAT: dict[str, Say] = {
         "others in nearly all functions"
     ),
     "single": lambda f, s: f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait",
-    "turns": lambda f, s: f"processes execute {s.region} one after the other while the others wait",
+    "turns": _turns,
     "copies": _copies,
     "threads": _threads,
     "tasks": _tasks,
+    "grain": _grain,
     "regions": _regions,
     "messages": _messages,
     "collectives": _collectives,
@@ -665,7 +683,12 @@ ADVICE: dict[str, str | Say] = {
     "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
-    "turns": "Divide each execution among the processes, or let the others compute something else meanwhile.",
+    "turns": lambda f, s: (
+        "Use collective calls, which join the data of several processes, one file for each process or node, or a file "
+        "that is divided among several servers."
+        if "in_line" in f["evidence"]
+        else "Divide each execution among the processes, or let the others compute something else meanwhile."
+    ),
     "slow": "Check whether cores are shared or the node is slower; if there is more to do, distribute the work anew.",
     "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
@@ -673,6 +696,7 @@ ADVICE: dict[str, str | Say] = {
         "Create fewer tasks with more work each: stop dividing below a size (final, if), or use taskloop with a "
         "grain size."
     ),
+    "grain": "Divide long tasks, or create them first, so that threads execute the others meanwhile.",
     "regions": _advice_for_regions,
     "messages": _advice_for_messages,
     "collectives": _advice_for_collectives,

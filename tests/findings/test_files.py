@@ -1,0 +1,72 @@
+"""Findings on files: who waits for whom, and what a file that takes one access at a time costs."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from conftest import slow
+from support.severities import cube_of
+
+from benchmarks.world import World
+from tracecols.findings.order import _rounds
+
+
+def first_finding(ends, name="fwrite", regions=("write_field", "advance")):
+    """Return the first finding of ranks that call a function at the same time, each time until given ticks after, in
+    turn over the ranks from time to time; and the share of the run that it gains."""
+    ranks = len(ends)
+    w = World(Random(0), ranks, noise=0)
+    outer, compute = regions
+    for k in range(12):
+        w.everyone(compute, 1000)
+        w.barrier()
+        begin = max(now[0] for now in w.now)
+        for r in range(ranks):
+            w.now[r][0] = begin
+            w.at(r).enter(begin, outer).enter(begin, name)
+            w.now[r][0] = begin + ends[(r + k) % ranks]
+            w.at(r).leave(w.now[r][0]).leave(w.now[r][0])
+        w.barrier()
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    return first, (first.gain or 0) * 10**6 / 12
+
+
+@pytest.mark.parametrize("name", ["fwrite", *slow(["MPI_File_write_at", "H5Dwrite", "pwrite64"])])
+def test_files__that_are_accessed_one_process_after_the_other(name):
+    first, gain = first_finding([500, 1000, 1500, 2000], name)
+    # each could take 500
+    assert (first.kind, first.cause_region) == ("turns", "write_field") and gain == pytest.approx(1500, rel=0.02)
+    assert first.what == (
+        f"48 calls of {name} in write_field wait for each other: one process after the other, 500 us each"
+    )
+    assert "collective calls" in first.advice
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        # at the same time
+        [2000, 2010, 1990, 2000],
+        # the second and the third do not wait for each other
+        [500, 1000, 1000, 2000],
+        # two may differ in their work
+        *slow([[500, 1000]]),
+    ],
+)
+def test_files__that_are_not_take_long_on_all_alike(ends):
+    first, _ = first_finding(ends)
+    assert (first.kind, first.cause_region) == ("calls", "write_field")
+
+
+def test_functions_of_other_names__are_no_files():
+    assert first_finding([500, 1000, 1500, 2000], "transform")[0].kind == "changing"
+
+
+def test_rounds__are_the_shortest_runs_that_were_sent_right_after_each_other():
+    # pairs 7 and 3; of the first, messages are sent at 2 1 | 3 | 6 5 4
+    pair = np.array([7, 3, 7, 7, 3, 7, 7, 7])
+    sent = np.array([2, 9, 1, 3, 8, 6, 5, 4])
+    assert _rounds(pair, sent).tolist() == [0, 0, 0, 1, 0, 2, 2, 2]
+    assert _rounds(pair[:0], sent[:0]).size == 0

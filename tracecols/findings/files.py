@@ -1,0 +1,132 @@
+"""Files that processes write or read one after the other, although all call at the same time, or slowly, all alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracecols.distinct import distinct
+from tracecols.enhance.dataflow.grouping import Segments, occurrence
+from tracecols.enhance.scan.region_rules import called, either, in_role, named
+from tracecols.findings.cause import CLEARLY, Cause, tried
+from tracecols.findings.overheads import NOBODY, largest
+from tracecols.findings.scenarios import Change, Scenarios, together
+from tracecols.replay.nodes import NodeClass
+
+MPI_FILES = named("mpi_file_(i?read|i?write).*", "mpi")
+"""Calls of MPI that read or write files."""
+
+FILES = either(
+    MPI_FILES,
+    in_role(("file_io", "file_io_metadata")),
+    called(
+        "p?(read|write)v?(64)?|f(read|write|printf|puts|putc|gets|getc|flush|sync)|f?(open|close|stat)(at|64)?|lseek(64)?"
+        "|H5[DF](read|write|open|create|close)[0-9]?|nc(mpi)?_(get|put)_.*|nc(mpi)?_(open|create|close|enddef)"
+    ),
+)
+"""Regions that read or write files, open or close them, or ask for their properties."""
+
+IN_LINE = "in_line"
+"""Key in the evidence of `turns`: seconds of each access to files after those of other processes before it, all of
+which are called at the same time."""
+
+LEAST = 3
+"""Number of processes from which on a queue of their calls can be distinguished from work that differs among them."""
+
+ALIKE = 0.5
+"""Share of the mean time at the head of the queue that each call has to have there at least."""
+
+
+class Accesses(NamedTuple):
+    """Accesses to files, in the order of the nodes at which they end, or before which the process does nothing else."""
+
+    node: NDArray[np.int64]
+    """(n,): these nodes, ascending."""
+    ticks: NDArray[np.int64]
+    """(n,)"""
+    row: NDArray[np.int64]
+    """(n,): row of the computation, -1 for calls of MPI, which are nodes."""
+
+    def some(self, which: NDArray[np.int64]) -> Accesses:
+        """Return some of them."""
+        return Accesses(*(column[which] for column in self))
+
+
+def of_files(s: Scenarios) -> list[Cause]:
+    """Return the causes that processes access files one after the other, or slowly, with their gains, by region."""
+    on_files = np.append(FILES(s.model.regions)[s.call_paths.region], False)
+    if not on_files.any():
+        return []
+    c, nodes = s.computation, s.graph.nodes
+    rows = np.flatnonzero(on_files[c.call_path] & s.in_window[c.node])
+    calls = np.flatnonzero(s.in_window & (nodes.kind == NodeClass.OPAQUE) & on_files[s.call_path])
+    node = np.concatenate([c.node[rows], calls])
+    found = Accesses(
+        node,
+        np.concatenate([c.ticks[rows], np.maximum(s.weight[calls], 0)]),
+        np.concatenate([rows, np.full(calls.size, -1)]),
+    ).some(np.argsort(node, kind="stable"))
+    path = np.where(found.row >= 0, c.call_path[found.row], s.call_path[found.node])
+    parent = s.call_paths.parent.astype(np.int64)
+    # functions of the program that call them
+    user = s.user_call_path[np.where((found.row >= 0) & (parent[path] >= 0), parent[path], path)]
+    return tried(s, list(_causes(s, found, path, user)))
+
+
+def _causes(s: Scenarios, found: Accesses, path: NDArray[np.int64], user: NDArray[np.int64]) -> Iterator[Cause]:
+    every = np.arange(found.node.size)
+    most = max(distinct(s.model.locations.master[s.locations]).size, 2)
+    for where, of, family in largest(s, every, found.ticks, user):
+        mine = found.some(of)
+        by_location = np.bincount(s.graph.nodes.location[mine.node], mine.ticks)
+        by_location = by_location[by_location > 0]
+        are_alike = by_location.size > most / 2 and by_location.max() < CLEARLY * by_location.mean()
+        evidence = family | _called(s, path[of], mine.ticks)
+        served = _served(s, mine)
+        if served.size:
+            each = float(served.mean()) / s.model.resolution
+            change = _shorter(s, mine, mine.ticks - served)
+            yield Cause("turns", where, NOBODY, change, evidence=evidence | {IN_LINE: each})
+        elif (mine.row >= 0).all() and are_alike:
+            # calls of MPI are found by `overheads`, what few or some processes do longer as computation
+            yield Cause("calls", where, NOBODY, _shorter(s, mine, mine.ticks), evidence=evidence)
+
+
+def _served(s: Scenarios, a: Accesses) -> NDArray[np.int64]:
+    """Return the ticks of each access after the one before it has ended, if each process waits in its access until
+    those before have ended; empty if not. The k-th accesses of all processes are one round."""
+    location, end = s.graph.nodes.location[a.node].astype(np.int64), s.time[a.node]
+    n = np.bincount(location)
+    n = n[n > 0]
+    if n.size < LEAST or n.min() < n.max():
+        return NOBODY
+    turn = occurrence(location)
+    order = np.lexsort((end, turn))
+    before = np.append(-1, order[:-1])
+    is_first = np.append(True, turn[order][1:] != turn[order][:-1])
+    since = np.where(is_first, end[order] - a.ticks[order], end[before])
+    served = np.empty(end.size, np.int64)
+    served[order] = np.minimum(a.ticks[order], end[order] - since)
+    alike = n.size * int(Segments(turn, int(n[0])).min(served).sum()) >= ALIKE * served.sum()
+    # in a queue of n calls, the k-th one takes k times as long as the first
+    waits = a.ticks.sum() >= ALIKE * (n.size + 1) / 2 * served.sum()
+    return served if alike and waits and served.sum() > 0 else NOBODY
+
+
+def _shorter(s: Scenarios, a: Accesses, less: NDArray[np.int64]) -> Change:
+    """Return the change in which accesses take less time."""
+    of_rows = a.row >= 0
+    in_rows = s.less_computation(a.node[of_rows], less[of_rows].astype(np.float64))
+    return together([in_rows, Change(a.node[~of_rows], less[~of_rows])])
+
+
+def _called(s: Scenarios, path: NDArray[np.int64], ticks: NDArray[np.int64]) -> dict[str, Any]:
+    """Return how often files are accessed, and the name of the region in which most of the time is spent."""
+    profile, region = s.model.profile, s.call_paths.region
+    most = int(np.bincount(region[path], ticks).argmax())
+    of_profile = s.model.call_paths.path_of(profile.call_path)
+    n = int(profile.visits[np.isin(of_profile, distinct(path[region[path] == most]))].sum())
+    return {"call": str(s.model.regions.name[most]), "n_calls": n, "n_called": n}
