@@ -264,20 +264,17 @@ class Computing:
         return with_descendants(head[paths.region], paths.end)
 
     @once
-    def may_move(self) -> NDArray[np.bool_]:
-        """Select the call paths in explicit tasks, if threads may take these over from each other; (n_call_paths,)
-        bool."""
-        s, head = self.scenarios, np.zeros(len(self.scenarios.model.regions), bool)
-        head[s.model.regions.tasks] = s.movable is not None
-        return with_descendants(head[s.call_paths.region], s.call_paths.end)
+    def in_task(self) -> NDArray[np.bool_]:
+        """Select the call paths in explicit tasks; (n_call_paths,) bool."""
+        paths = self.scenarios.call_paths
+        return with_descendants(paths.region == self.scenarios.model.regions.tasks, paths.end)
 
     @once
     def in_team(self) -> NDArray[np.bool_]:
         """Select the call paths in parallel regions and explicit tasks; (n_call_paths,) bool."""
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "parallel") & (regions.paradigm == "openmp")
-        head[regions.tasks] = True
-        return with_descendants(head[paths.region], paths.end)
+        return with_descendants(head[paths.region], paths.end) | self.in_task
 
     def _spans(self, head: int, includes_calls: bool, same: NDArray[np.int64]) -> Spans:
         """Return a call path and those that count as the same, alone or with all that they call."""
@@ -569,9 +566,10 @@ class Computing:
     def _uneven(self, w: Work) -> Iterator[Cause]:
         """Yield the causes in work that several locations do: some take longer, it is uneven among all, or others take
         longer each time."""
-        if self.may_move[w.spans[0][0]]:
-            yield from self._longer_tasks(w)
+        if self.in_task[w.spans[0][0]]:
             yield from self._long_tasks(w)
+            if self.scenarios.movable is not None:
+                yield from self._longer_tasks(w)
         outliers, is_process = self._outliers(w)
         if outliers.size and not self._is_serial(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
