@@ -293,6 +293,7 @@ def new_file(self):
         resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
     return new(self)
 spill.Spill._new_file = new_file
+from tracecols.cli import group
 group(sys.argv[3:])
 """
 
