@@ -1,6 +1,5 @@
 """Findings for small programs with one problem each."""
 
-from functools import partial
 from itertools import product
 from random import Random
 from types import SimpleNamespace
@@ -306,7 +305,7 @@ def test_serial__is_not_that_masters_take_longer_in_the_function_around_it(ranks
                 w.divided(r, 40, "pair_forces", [2000] * threads)
         if ranks > 1:
             w.allreduce()
-    first = cube_of(w.done()).diagnosis().findings[0]
+    first = cube_of(w.finish()).diagnosis().findings[0]
     assert (first.kind, first.cause_region, first.rank, first.thread) == ("serial", "sort_cells", rank, 0)
     assert first.gain * 10**6 == pytest.approx(10 * 2500 * (1 - 1 / threads), rel=0.01)
 
@@ -325,7 +324,9 @@ def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
     for k in range(10):
         with w.inside("solve"):
             for r in range(2):
-                w.parallel(r, 12, partial(relax, callers[k % len(callers)], r))
+                with w.in_team(r, 12):
+                    for i in range(3):
+                        relax(callers[k % len(callers)], r, i)
         w.allreduce()
     first = cube_of(w.finish()).diagnosis().findings[0]
     assert (first.kind, first.cause_region, first.rank, first.thread) == ("computation", "relax_rows", 1, 2)

@@ -384,13 +384,17 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
-        found, depth = self._joined(alone), self.scenarios.call_paths.depth
+        nests, depth = self._best(self.nests, True), self.scenarios.call_paths.depth
+        # a region may be called from several places, all of which a function around them has to be compared with
+        nests += self._merged(nests)
+        found, deeper = list(alone), [*alone, *self._merged(alone)]
         # the deepest of several nests that gain as much is named
-        for nest in sorted(self._joined(self._best(self.nests, True)), key=lambda c: -depth[c.call_path]):
+        for nest in sorted(nests, key=lambda c: -depth[c.call_path]):
             # different locations may be late each time in addition to those that always are
-            below = [c for c in found if self._is_below(c, nest) and _changes(c) == _changes(nest)]
+            below = [c for c in deeper if self._is_below(c, nest) and _changes(c) == _changes(nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
                 found = [c for c in found if c not in below] + [nest]
+                deeper.append(nest)
         return self._with_slowest(self._joined(found))
 
     def causes_between_devices(self) -> list[Cause]:
@@ -491,14 +495,22 @@ class Computing:
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Merge causes of the same kind and locations that are in the same region on several call paths."""
+        merged = iter(self._merged(causes))
+        return [next(merged) if len(of) > 1 else of[0] for of in self._alike(causes)]
+
+    def _merged(self, causes: list[Cause]) -> list[Cause]:
+        """Return a cause for each group of several causes of the same kind and locations in the same region."""
+        groups = [of for of in self._alike(causes) if len(of) > 1]
+        changes = [together([c.change for c in of]) for of in groups]
+        return list(map(self._as_one, groups, changes, self.scenarios.gains(changes)))
+
+    def _alike(self, causes: list[Cause]) -> list[list[Cause]]:
+        """Group causes of the same kind and locations in the same region, those with most gain first."""
         region = self.scenarios.call_paths.region
         alike: dict[tuple[object, ...], list[Cause]] = {}
         for c in sorted(causes, key=lambda c: (-c.gain, c.call_path)):
             alike.setdefault((c.kind, int(region[c.call_path]), *sorted(c.locations.tolist())), []).append(c)
-        groups = [of for of in alike.values() if len(of) > 1]
-        changes = [together([c.change for c in of]) for of in groups]
-        merged = map(self._as_one, groups, changes, self.scenarios.gains(changes))
-        return [next(merged) if len(of) > 1 else of[0] for of in alike.values()]
+        return [*alike.values()]
 
     @staticmethod
     def _as_one(several: list[Cause], change: Change, gain: int) -> Cause:
