@@ -1031,13 +1031,24 @@ def own_arrays(first, stop, first_task, stop_task, filled, work):
     a, b, c = filled[FILLED_PATHS], filled[FILLED_CALLS], filled[FILLED_ATTRIBUTED]
     p, q = first_task, stop_task
     own_paths = CallPaths(
-        paths.parent[a:], paths.entry[a:], paths.row[a:], paths.time[a:], paths.recent[a:], paths.exclusive[a:],
-        paths.visits[a:], paths.period[a:],
-    )  # fmt: skip
+        paths.parent[a:],
+        paths.entry[a:],
+        paths.row[a:],
+        paths.time[a:],
+        paths.recent[a:],
+        paths.exclusive[a:],
+        paths.visits[a:],
+        paths.period[a:],
+    )
     own_calls = CallInstances(
-        calls.node[b:], calls.enter[b:], calls.exit[b:], calls.enter_time[b:], calls.exit_time[b:], calls.team[b:],
+        calls.node[b:],
+        calls.enter[b:],
+        calls.exit[b:],
+        calls.enter_time[b:],
+        calls.exit_time[b:],
+        calls.team[b:],
         calls.tasks[b:],
-    )  # fmt: skip
+    )
     return ScanArrays(
         frames,
         own_paths,

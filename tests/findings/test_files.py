@@ -9,6 +9,7 @@ import pytest
 from conftest import slow
 from support.severities import cube_of
 
+from benchmarks import kinds
 from benchmarks.world import World
 from tracecols.findings.order import _rounds
 
@@ -58,6 +59,12 @@ def test_files__that_are_accessed_one_process_after_the_other(name):
 def test_files__that_are_not_take_long_on_all_alike(ends):
     first, _ = first_finding(ends)
     assert (first.kind, first.cause_region) == ("calls", "write_field")
+
+
+def test_many_small_writes__are_no_queue():
+    """Some of them happen to end one after the other, which gains nothing: the finding on these calls was left out."""
+    found = kinds.try_program("small_writes", 3)
+    assert found.is_right and found.kind == "calls"
 
 
 def test_functions_of_other_names__are_no_files():

@@ -64,6 +64,9 @@ VAGUE = {
 OWN = 0.3
 """Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
 
+QUEUED = 0.5
+"""Share of the gain of calls that take long that must be due to a queue of these calls to be named in their place."""
+
 MOST_CALLS = 1 << 21
 """Number of call instances of a trace up to which its causes are tried by replay of the whole trace: up to there that
 takes about as long as the analysis, and up to 0.7 GB per million. Of longer traces a piece is replayed
@@ -136,10 +139,10 @@ def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cau
 
 
 def _without_long_queues(s: Scenarios, causes: list[Cause]) -> list[Cause]:
-    """Leave out that calls take long in functions in which they wait for each other."""
+    """Leave out that calls take long in functions in which they mostly wait for each other."""
     region = s.call_paths.region
-    queues = {int(region[c.call_path]) for c in causes if IN_LINE in c.evidence}
-    return [c for c in causes if c.kind != "calls" or int(region[c.call_path]) not in queues]
+    queues = {int(region[c.call_path]): c.gain for c in causes if IN_LINE in c.evidence}
+    return [c for c in causes if c.kind != "calls" or queues.get(int(region[c.call_path]), 0) < QUEUED * c.gain]
 
 
 def _pipelines_first(s: Scenarios, chosen: list[Cause]) -> list[Cause]:
