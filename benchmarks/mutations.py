@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,14 +65,15 @@ class Change(NamedTuple):
         """Change the file; return the expression before and after the change."""
         file = root / self.path
         tree = ast.parse(file.read_bytes())
-        node = expressions(tree)[self.node]
+        # the fields of an expression depend on its kind
+        node: Any = expressions(tree)[self.node]
         before = ast.unparse(node)
         if isinstance(node, ast.Compare):
-            node.ops[self.place] = OPERATORS[type(node.ops[self.place])]()  # type: ignore[assignment]
+            node.ops[self.place] = OPERATORS[type(node.ops[self.place])]()
         elif isinstance(node, ast.Constant):
-            node.value = not node.value if isinstance(node.value, bool) else node.value + 1  # type: ignore[operator]
+            node.value = not node.value if isinstance(node.value, bool) else node.value + 1
         else:
-            node.op = OPERATORS[type(node.op)]()  # type: ignore[attr-defined]
+            node.op = OPERATORS[type(node.op)]()
         file.write_text(ast.unparse(tree))
         return before, ast.unparse(node)
 

@@ -333,6 +333,27 @@ def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
     assert first.gain * 10**6 == pytest.approx(10 * 3000, rel=0.01)
 
 
+@pytest.mark.parametrize("parts", [["subtree"], ["load", "multiply", "store"]])
+def test_long_tasks__are_counted_and_named_with_all_that_they_call(parts):
+    """The functions of a task are one task: three tasks were counted, and the function with most time was named."""
+    w = World(Random(0), 1, 3, noise=0)
+    for k in range(10):
+        with w.inside("build_tree"), w.in_team(0, 18):
+            for i in range(3):
+                for number in range(4):
+                    t, task, one = w.now[0][i], (i, 4 * k + number + 1), w.at(0, i)
+                    one.enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + 1)
+                    one.switch_task(t + 1, task).enter(t + 1, "visit")
+                    w.now[0][i] = t + 1
+                    for part in parts:
+                        w.work(0, part, (4000 if (i, number) == (k % 3, 0) else 300) / len(parts), i)
+                    one.leave(w.now[0][i]).complete_task(w.now[0][i], task)
+    first = cube_of(w.finish()).diagnosis().findings[0]
+    assert first.kind == "grain" and first.what.startswith("10 of 120 tasks take 4 ms each in ")
+    assert first.cause_region == ("visit" if len(parts) > 1 else "subtree")
+    assert first.gain * 10**6 == pytest.approx(10 * 3700, rel=0.01)
+
+
 def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_receives():
     """Each side waits for the other: improving one of the functions alone gains little."""
     run = Run(2)

@@ -22,6 +22,7 @@ from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, S
 from tracecols.findings.overheads import CREATION
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
+from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
 from tracecols.severity.causes import CHANGING, LONGEST
@@ -386,8 +387,8 @@ class Computing:
         alone = steps_or_families(self.scenarios, [*alone, *families])
         nests, depth = self._best(self.nests, True), self.scenarios.call_paths.depth
         # a region may be called from several places, all of which a function around them has to be compared with
-        nests += self._merged(nests)
-        found, deeper = list(alone), [*alone, *self._merged(alone)]
+        nests += self._merged(self._alike(nests))
+        found, deeper = list(alone), [*alone, *self._merged(self._alike(alone))]
         # the deepest of several nests that gain as much is named
         for nest in sorted(nests, key=lambda c: -depth[c.call_path]):
             # different locations may be late each time in addition to those that always are
@@ -444,7 +445,7 @@ class Computing:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
         gains clearly more than any of their functions."""
         slow = max(tried(self.scenarios, self._slowest()), key=lambda c: c.gain, default=None)
-        mine = [c for c in causes if c.kind == "computation"]
+        mine = [c for c in causes if c.kind in ("computation", "grain")]
         if slow is None or slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
             return causes
         return [c for c in causes if c not in mine or not np.isin(c.locations, slow.locations).all()] + [slow]
@@ -495,14 +496,15 @@ class Computing:
 
     def _joined(self, causes: list[Cause]) -> list[Cause]:
         """Merge causes of the same kind and locations that are in the same region on several call paths."""
-        merged = iter(self._merged(causes))
-        return [next(merged) if len(of) > 1 else of[0] for of in self._alike(causes)]
+        groups = self._alike(causes)
+        merged = iter(self._merged(groups))
+        return [next(merged) if len(of) > 1 else of[0] for of in groups]
 
-    def _merged(self, causes: list[Cause]) -> list[Cause]:
-        """Return a cause for each group of several causes of the same kind and locations in the same region."""
-        groups = [of for of in self._alike(causes) if len(of) > 1]
-        changes = [together([c.change for c in of]) for of in groups]
-        return list(map(self._as_one, groups, changes, self.scenarios.gains(changes)))
+    def _merged(self, groups: list[list[Cause]]) -> list[Cause]:
+        """Return a cause for each group of several causes."""
+        several = [of for of in groups if len(of) > 1]
+        changes = [together([c.change for c in of]) for of in several]
+        return list(map(self._as_one, several, changes, self.scenarios.gains(changes)))
 
     def _alike(self, causes: list[Cause]) -> list[list[Cause]]:
         """Group causes of the same kind and locations in the same region, those with most gain first."""
@@ -613,28 +615,31 @@ class Computing:
             change = self._without(w, is_worst * (1 - others / piece[worst]))
             yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
 
+    @once
+    def _task(self) -> NDArray[np.int64]:
+        """The task in which a location is before each node, for nodes in explicit tasks; (n_nodes,) int64."""
+        begun = np.cumsum(self.scenarios.graph.nodes.mark & BEGUN > 0)
+        return np.append(0, begun[:-1])[: begun.size]
+
     def _long_tasks(self, w: Work) -> Iterator[Cause]:
-        """Yield the cause that few pieces of work in tasks are far longer than the others."""
-        is_long = w.ticks > LONG * np.median(w.ticks)
-        if not 0 < is_long.sum() <= FEW * w.ticks.size:
+        """Yield the cause that few tasks are far longer than the others in some work."""
+        _, of = np.unique(self._task[w.node], return_inverse=True)
+        ticks = np.bincount(of, w.ticks)
+        is_long = ticks > LONG * np.median(ticks)
+        if not 0 < is_long.sum() <= FEW * ticks.size:
             return
-        usual, resolution = w.ticks[~is_long].mean(), self.scenarios.model.facts.resolution
-        by_location = np.bincount(w.by_row(w.who)[is_long], w.ticks[is_long])
+        usual, resolution = ticks[~is_long].mean(), self.scenarios.model.facts.resolution
+        rows = np.flatnonzero(is_long[of])
+        by_location = np.bincount(w.by_row(w.who)[rows], w.ticks[rows])
         who = np.argsort(-by_location, kind="stable")[: int((by_location > 0).sum())]
         evidence = {
             "n_long": int(is_long.sum()),
-            "n_pieces": int(w.ticks.size),
-            "long_each": float(w.ticks[is_long].mean() / resolution),
+            "n_pieces": int(ticks.size),
+            "long_each": float(ticks[is_long].mean() / resolution),
             "others_each": float(usual / resolution),
         }
-        change = self.scenarios.less_computation(w.node[is_long], w.ticks[is_long] - usual)
-        # of all that tasks call, what the long ones spend their time in
-        c = self.scenarios.computation
-        mine = np.isin(c.node, w.node[is_long], kind="table")
-        by_path = np.bincount(c.call_path[mine], c.ticks[mine], len(self.scenarios.call_paths))
-        inside = np.concatenate([np.arange(*span) for span in w.spans])
-        where = int(inside[by_path[inside].argmax()])
-        yield Cause("grain", where, who, change, spans=w.spans, evidence=evidence)
+        change = self.scenarios.less_computation(w.node[rows], w.ticks[rows] * (1 - usual / ticks[of[rows]]))
+        yield w.cause("grain", who, change, evidence=evidence)
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
