@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conftest import LONG
 from support.command_line import executed, python, run
@@ -236,6 +237,16 @@ def test_within__gives_back_what_is_free():
     # without a limit
     with memory.within(None):
         pass
+
+
+def test_working__lets_arrow_use_the_heap_until_the_last_thread_has_ended():
+    before = pa.default_memory_pool().backend_name
+    first, second = heap.working(), heap.working()
+    with second:
+        with first:
+            assert pa.default_memory_pool().backend_name == "system"
+        assert pa.default_memory_pool().backend_name == "system"
+    assert pa.default_memory_pool().backend_name == before
 
 
 @pytest.mark.slow

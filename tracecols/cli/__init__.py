@@ -19,7 +19,7 @@ from tracecols.errors import ForeignCubeWarning, KernelCacheWarning, OpenCluster
 from tracecols.given.files import MORE_THREADS, NO_THREAD
 from tracecols.given.printable import printable
 from tracecols.version import __version__
-from tracecols.work.heap import M_ARENA_MAX, WORKING, set_heap
+from tracecols.work.heap import WORKING, set_heap
 
 COMMANDS = {
     "convert": "Convert a trace archive to a store.",
@@ -173,9 +173,8 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line."""
-    # one heap for all threads: a heap per thread is limited to 64 MB, so that columns would not stay in it (a tenth of
-    # the time of an analysis with two threads); Arrow's own allocator would hold 100 MB
-    set_heap({**WORKING, M_ARENA_MAX: 1})
+    # commands are at work from their start to their end (`heap.working`)
+    set_heap(WORKING)
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     # OpenBLAS starts a thread per core when NumPy is imported, and these threads spin while idle: 20 of 140 ms; there
     # is no linear algebra here

@@ -142,7 +142,7 @@ def open_parquet(
     check_regular(path)
     try:
         return pq.ParquetFile(
-            open_file(path), metadata=metadata, read_dictionary=texts, page_checksum_verification=True
+            open_file(path), metadata=metadata, read_dictionary=texts, pre_buffer=False, page_checksum_verification=True
         )
     except UnicodeDecodeError as error:
         raise pa.ArrowInvalid(f"the names of its columns are damaged: {error}") from error

@@ -11,7 +11,7 @@ from threading import Condition, Event, Lock, Thread
 from typing import NamedTuple
 
 from tracecols.given.memory import LEAST
-from tracecols.work.heap import RESTING, WORKING, give_back, has_trim, set_heap
+from tracecols.work.heap import give_back, has_trim, working
 
 _PROC, _CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
@@ -51,7 +51,7 @@ def resident(of_files: bool = False) -> int:
 
 @contextmanager
 def within(memory: int | None) -> Iterator[None]:
-    """Let the heap keep freed memory while there is work (`WORKING`), but give back its empty pages whenever this
+    """Let the heap keep freed memory while there is work (`heap.working`), but give back its empty pages whenever this
     process holds nearly as many bytes as it may, and at the end.
 
     Of 1.2 GB that 5 x 10^7 events took with `--memory 1GB`, 0.8 were free (`multizone`, 8 x 4).
@@ -61,14 +61,16 @@ def within(memory: int | None) -> Iterator[None]:
         return
     stop = Event()
     watch = Thread(target=_keep_below, args=(int(FULL * memory), stop), name="tracecols-memory", daemon=True)
-    watch.start()
-    set_heap(WORKING)
     try:
-        yield
+        with working():
+            # a thread that began before this would have a heap of its own
+            watch.start()
+            try:
+                yield
+            finally:
+                stop.set()
+                watch.join()
     finally:
-        stop.set()
-        watch.join()
-        set_heap(RESTING)
         # a small trace has nothing to give back; collecting garbage took a twentieth of its time
         if resident() > BASE:
             give_back()
