@@ -28,6 +28,7 @@ from tracecols.severity.cube import SeverityCube
 from tracecols.severity.efficiencies import IDEAL_RUNTIME, REPLAY_NOTES
 from tracecols.work.cluster import Cluster
 from tracecols.work.executors import beside
+from tracecols.work.memory import release
 from tracecols.work.progress import SCAN, Progress, shares_of
 
 Watch = Callable[[str], AbstractContextManager[Progress | None]]
@@ -79,6 +80,8 @@ def run(
             if not is_divided and trace.focus is not None:
                 cube = _with_focus(cube, request, trace, workers)
         if found is not None:
+            # the search has left much free memory in small pieces, and a replay takes few large arrays
+            release()
             placed = with_topologies(model, request.topologies)
             cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
         if TIME in cube.cells:

@@ -71,9 +71,14 @@ def within(memory: int | None) -> Iterator[None]:
                 stop.set()
                 watch.join()
     finally:
-        # a small trace has nothing to give back; collecting garbage took a twentieth of its time
-        if resident() > BASE:
-            give_back()
+        release()
+
+
+def release() -> None:
+    """Give back what is free, unless this process holds little: collecting garbage took a twentieth of the time of a
+    small trace."""
+    if resident() > BASE:
+        give_back()
 
 
 def _keep_below(most: int, stop: Event) -> None:
