@@ -841,9 +841,10 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     recorded."""
     n = len(nodes)
     is_reached, meets = np.zeros(n, bool), np.zeros(n, bool)
+    # all wait for all through hubs, one process for another directly; edges are in the order of their tails
+    of_hubs = edges.head[edges.start[n] :]
     is_reached[edges.head[edges.head < n]] = True
-    # all wait for all through hubs, one process for another directly
-    meets[edges.head[(edges.head < n) & (edges.tail >= n)]] = True
+    meets[of_hubs[of_hubs < n]] = True
     is_call = nodes.role & kernels.IS_CALL > 0
     is_opaque = is_call & (nodes.kind == NodeClass.OPAQUE)
     nodes.kind[is_opaque & is_reached] = NodeClass.OTHER_MPI
