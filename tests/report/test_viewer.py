@@ -1757,7 +1757,7 @@ def only(cube, first, last):
     for name, found in cube.period_cells.items():
         part = found.where((found.period >= first) & (found.period <= last))
         cells[name] = Cells.sum(part.call_path, part.location, part.value)
-    return cube.replaced(cells=cells, periods=None, period_cells=None)
+    return cube.replaced(cells=cells, periods=None, period_cells={})
 
 
 @pytest.mark.slow

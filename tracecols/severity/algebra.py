@@ -343,8 +343,7 @@ def _period_cells(
     cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
 ) -> PeriodCells:
     """Return the severities of a property by period on other trees; times are in ticks of the given resolution."""
-    nothing = np.zeros(0, np.int32)
-    found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
+    found = cube.period_cells.get(name, PeriodCells.empty())
     value = found.value
     if len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
         value = _ticks(value, cube.resolution, resolution)
@@ -371,7 +370,7 @@ def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **mo
     narrowed = first.facts.get("narrowed")
     if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
         facts["narrowed"] = narrowed
-    return first.replaced(cells=cells, facts=facts, periods=None, period_cells=None)
+    return first.replaced(cells=cells, facts=facts, periods=None, period_cells={})
 
 
 def _left_out(cube: Severities) -> dict[str, Any]:
