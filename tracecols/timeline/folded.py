@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
-from tracecols.once import Recent
+from tracecols.once import Kept, Recent
 from tracecols.patterns.candidates import propose_phases
 from tracecols.schema.properties import COMPUTATION
 from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
@@ -296,9 +295,8 @@ class Folds:
 
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget
-        self._found: dict[str, tuple[str, Instances]] = {}
+        self._found = Kept[str, tuple[str, Instances]]()
         self._folded = Recent[tuple[str, str, int], Folded](KEPT)
-        self._lock = Lock()
 
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
         """Return the instances of a phase on the locations of a row.
@@ -311,22 +309,15 @@ class Folds:
             raise QuestionError(f"instances are ordered by {' or '.join(ORDERS)}, not by {order}")
         if not 0 <= row < len(self._timeline.rows):
             raise QuestionError(f"there is no such row: there are {len(self._timeline.rows)}")
-        with self._lock:
-            return self._folded.get((words, order, row), lambda: self._make(words, order, row))
+        return self._folded.get((words, order, row), lambda: self._make(words, order, row))
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
         """Return the name of a phase, and its instances on all locations. Raises AnalysisError if there is no such
         phase."""
-        with self._lock:
-            return self._known(words)
-
-    def _known(self, words: str) -> tuple[str, Instances]:
-        if words not in self._found:
-            self._found[words] = self._search(words)
-        return self._found[words]
+        return self._found.get(words, lambda: self._search(words))
 
     def _make(self, words: str, order: str, row: int) -> Folded:
-        name, found = self._known(words)
+        name, found = self.instances(words)
         held = self._timeline.rows[row]
         if row:
             found = found.take(np.flatnonzero(np.isin(found.location, held.locations)))
