@@ -77,13 +77,11 @@ class Checked:
         """Whether the trace has any inconsistency."""
         return bool(self.contradicting or self.losses or (len(self.pairs) and not self.is_skew_small))
 
-    def _seconds(self, ticks: int) -> float:
-        return float((ticks - self.clock["origin"]) / self.clock["resolution"])
-
     def instances(self, violation: Violation) -> Iterator[tuple[float, str]]:
         """Yield time (seconds) and description (location and details) of the first violations of a constraint."""
         for ticks, location, words in violation.first:
-            yield self._seconds(ticks), f"{self.names.location(location)} {words}"
+            seconds = float((ticks - self.clock["origin"]) / self.clock["resolution"])
+            yield seconds, f"{self.names.location(location)} {words}"
 
     def plain(self) -> dict[str, Any]:
         """Return all results as plain values, for JSON."""

@@ -241,9 +241,6 @@ class Display:
     def _whole(self, name: str) -> float:
         return abs(self.cube.total(name)) if self.relative else self.cube.whole(name)
 
-    def _base(self, name: str) -> str:
-        return name if self.relative else self.cube.properties.root_of(name) + self.of
-
     def call_tree(self, name: str) -> Iterator[RenderableType]:
         """Yield the call tree of a property: inclusive and exclusive values."""
         cube, axis = self.cube, self.cube.call_paths
@@ -284,7 +281,7 @@ class Display:
         """Return the headline for the value of a property on selected call paths, and what shares refer to."""
         p, number = self.cube.properties, self.cube.properties.number[name]
         whole = abs(selected) if self.relative else self._whole(name)
-        base = "the selection" if self.relative else self._base(name)
+        base = "the selection" if self.relative else p.root_of(name) + self.of
         how = self._together(name) or ("" if self.plain else f", percent of {base}")
         value = self._number(selected, p.unit[number]).strip()
         return Text(f"{p.title[number]} ({name})", "bold").append(f"  {value}{how}", ""), whole
