@@ -142,7 +142,7 @@ def open_index(trace: Trace, folder: Path | None = None) -> Index:
         kept = temporary_folder()
         wanted = kept.path / "earl"
     with folder_output(wanted, "an index for EARL", is_part=folder is None).new() as building:
-        _build(Building(trace.model, trace.store, Index(building), int(trace.manifest["n_events"])))
+        build(Building(trace.model, trace.store, Index(building), int(trace.manifest["n_events"])))
         (building / MANIFEST).write_text(json.dumps(of) + "\n", encoding="utf-8")
     return Index(wanted, kept)
 
@@ -192,7 +192,7 @@ def _reserve(b: Building, name: str, dtype: Any, n: int) -> NDArray[Any]:
     return np.load(path, mmap_mode="r+")
 
 
-def _build(b: Building) -> None:
+def build(b: Building) -> None:
     """Write all columns.
 
     Memory: the scan of one location's events, about 60 B for each, one window of events in chronological order, and the
@@ -200,7 +200,7 @@ def _build(b: Building) -> None:
     """
     _write_events(b)
     _write_sides(b)
-    _write_order(b)
+    write_order(b)
     _write_messages(b)
     _write_instances(b, "mpicoll", *_collectives(b))
     _write_instances(b, "ompcoll", *_constructs(b))
@@ -333,7 +333,7 @@ def _write_sides(b: Building) -> None:
                         write_array(file, columns[column])
 
 
-def _write_order(b: Building) -> None:
+def write_order(b: Building) -> None:
     """Write the chronological order, window by window."""
     time, dtype = b.made["time"], row_dtype(b.n_events)
     pos_of = _reserve(b, "pos_of", dtype, b.n_events)
