@@ -67,10 +67,8 @@ def view(
     from tracecols.cli.sources import opened
     from tracecols.timeline.answers import Timeline
     from tracecols.timeline.compared import Run
-    from tracecols.timeline.folded import Folds
     from tracecols.timeline.prepare import find_prepared
     from tracecols.timeline.server import ViewServer
-    from tracecols.timeline.trees import Trees
     from tracecols.work.jobs import n_jobs
     from tracecols.work.memory import Budget
 
@@ -81,8 +79,7 @@ def view(
         budget, runs, preparing = Budget.default(memory), list[Run](), None
 
         def run_of(store: Store, prepared: Prepared, cube: SeverityCube | None) -> Run:
-            timeline = Timeline(store, prepared, subdomains)
-            return Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget))
+            return Run.of(Timeline(store, prepared, subdomains), jobs, budget, cube)
 
         for path, cube in sources:
             store = kept.enter_context(opened(path, jobs))
@@ -97,10 +94,7 @@ def view(
         second = runs[1] if other is not None else None
         if phases is not None and second is None:
             first.folds.of(phases)
-        with (
-            ViewServer(first.timeline, port or 0, n_jobs(jobs), first.trees, first.folds, second) as server,
-            suppress(KeyboardInterrupt),
-        ):
+        with ViewServer(first, port or 0, n_jobs(jobs), second) as server, suppress(KeyboardInterrupt):
             url = address_of(server, phases, shown)
             _say_where(url, server.server_port)
             if first.timeline.prepared.is_first and preparing is not None:

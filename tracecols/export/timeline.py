@@ -199,7 +199,7 @@ class Timeline:
         self._first_reason = len(self.texts)
         self.texts += POINTS
         self._text_of_path = self._write_paths(model, stretches)
-        self._causes = self._join_causes()
+        self._flow_of_waits, self._step_of_waits, self._causes = self._join_causes()
         self._path = self._join_stretches(stretches)
 
     def _add_names(self, category: str, *names: str) -> int:
@@ -304,7 +304,7 @@ class Timeline:
 
     def _draw_causes(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the causes of other locations' wait states as instants that arrows lead to."""
-        causes = self._causes[2]
+        causes = self._causes
         low, high = np.searchsorted(causes["location"], [location, location + 1])
         n = int(high - low)
         if not n:
@@ -342,8 +342,7 @@ class Timeline:
         """Return a mask of the events, given by location and time, that are shown; (n,) bool."""
         if not location.size:
             return np.zeros(0, bool)
-        result: NDArray[np.bool_] = self._chosen[location] & (time >= self._first) & (time < self._stop)
-        return result
+        return np.asarray(self._chosen[location] & (time >= self._first) & (time < self._stop), np.bool_)
 
     # -- tracks ------------------------------------------------------------------------------------------------------
 
@@ -416,14 +415,8 @@ class Timeline:
                 yield from self._draw_waits(location, lines[location])
                 yield from self._draw_causes(location, lines[location])
                 yield from self._draw_copies(location, lines[location])
-                for item, n in self._draw_location(location, lines[location]):
-                    if item is not None:
-                        yield item
-                    done += n
-                    if n and self._progress is not None:
-                        self._progress(done, self._before + self._total)
-            else:
-                done += self.store.n_rows("events", location)
+                yield from self._draw_location(location, lines[location], done)
+            done += self.store.n_rows("events", location)
 
     def _track(self, parent: Track | None, name: str, kind: Kind, unit: str = "") -> Track:
         self._n_tracks += 1
@@ -445,13 +438,12 @@ class Timeline:
 
     def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the wait states of a location, each property on separate tracks."""
-        flows, steps, _ = self._causes
         for k, waits in enumerate(self._waits):
             at, begin, end = self._shown(waits, location)
             self.n_waits[waits.id] += begin.size
             instants = Instants.none(at.size)
             instants.name[:] = self._first_wait + k
-            instants.flow[:], instants.step[:] = flows[k][at], steps[k][at]
+            instants.flow[:], instants.step[:] = self._flow_of_waits[k][at], self._step_of_waits[k][at]
             cause = waits.cause_location[at]
             instants.fill("cause", np.where(cause >= 0, self._first_label + cause, -1))
             instants.fill("call path", self._texts_of(waits.cause_call_path[at]))
@@ -468,8 +460,8 @@ class Timeline:
         instants.fill("bytes", copies.bytes[at])
         yield from self._nested(line, "Copies", begin, end, instants)
 
-    def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
-        """Draw the events of a location; yield each item with the number of events done since the previous one."""
+    def _draw_location(self, location: int, line: Track, n_before: int) -> Iterator[TimelineItem]:
+        """Draw the events of a location, and report the progress; `n_before` events have been processed before."""
         store, n_events = self.store, self.store.n_rows("events", location)
         first_row = int(self.store.first_rows[location])
         p2p = SideReader(store, "p2p", location)
@@ -481,16 +473,15 @@ class Timeline:
             columns = store.read("events", location, None, base, top)
             rows, instants = self._instants(first_row, base, top, p2p.until(top))
             for time, what, name, instant in builder.draw(columns, rows, top == n_events):
-                yield TrackEvents(line, self.ns(time), what, name, instant, instants), 0
+                yield TrackEvents(line, self.ns(time), what, name, instant, instants)
             for table, reader in metrics.items():
                 found = reader.until(top)
                 if found is not None:
-                    for item in self._sample(table, found, columns["time"], base, line, counters):
-                        yield item, 0
+                    yield from self._sample(table, found, columns["time"], base, line, counters)
+            if self._progress is not None:
+                n_done = n_events if builder.is_over else top
+                self._progress(n_before + n_done, self._before + self._total)
             if builder.is_over:
-                top = n_events
-            yield None, top - base
-            if top == n_events:
                 return
 
     def _instants(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Instants]:

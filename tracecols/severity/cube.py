@@ -273,10 +273,8 @@ class SeverityCube(Severities):
             If the file cannot be written, something else exists in its place, there is no such folder, or there are no
             such subdomains.
         """
-        written: Path = provider("cube as a page")(
-            self, path, title, sources, force=force, with_startup=with_startup, subdomains=subdomains
-        )
-        return written
+        write = provider("cube as a page")
+        return Path(write(self, path, title, sources, force=force, with_startup=with_startup, subdomains=subdomains))
 
     def view(self, height: int = 620) -> Any:
         """Return the page of `report` as a notebook widget (extra `notebook`).
@@ -298,9 +296,7 @@ class SeverityCube(Severities):
         return provider("cube as a widget")(self, height)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle: dict[str, Any] = provider("cube in a notebook")(self)
-        return bundle
+        return dict(provider("cube in a notebook")(self))
 
     def _repr_html_(self) -> str:
-        table: str = provider("cube as a table")(self)
-        return table
+        return str(provider("cube as a table")(self))

@@ -94,8 +94,7 @@ class Finding:
         )
 
     def _repr_html_(self) -> str:
-        found: str = provider("finding as HTML")(self)
-        return found
+        return str(provider("finding as HTML")(self))
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.given.printable import printable
 from tracecols.severity.axes import SystemAxis
+from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.folded import Folds, Instances
 from tracecols.timeline.rows import Row
 from tracecols.timeline.trees import Trees
+from tracecols.work.memory import Budget
 
 WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phase": "an instance of a phase or region"}
 """Ways to align two runs, with their names for people."""
@@ -31,6 +33,17 @@ class Run:
     timeline: Timeline
     trees: Trees
     folds: Folds
+
+    @classmethod
+    def of(
+        cls,
+        timeline: Timeline,
+        jobs: int | None = None,
+        budget: Budget | None = None,
+        whole: SeverityCube | None = None,
+    ) -> Run:
+        """Make the objects for a timeline; they use all cores by default. `whole` is as of `Trees`."""
+        return cls(timeline, Trees(timeline, jobs, budget, whole), Folds(timeline, jobs, budget))
 
 
 @dataclass(frozen=True)

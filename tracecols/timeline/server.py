@@ -28,9 +28,9 @@ from tracecols.errors import StoreError, TracecolsError
 from tracecols.report.viewer.page import policy
 from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.compared import Comparison, Run
-from tracecols.timeline.folded import ORDERS, Folded, Folds
+from tracecols.timeline.folded import ORDERS, Folded
 from tracecols.timeline.page import COMPARE, POLICY, documents
-from tracecols.timeline.trees import Selection, Trees
+from tracecols.timeline.trees import Selection
 from tracecols.work.progress import Progress
 
 ADDRESS = "127.0.0.1"
@@ -155,15 +155,12 @@ class ViewServer(ThreadingHTTPServer):
 
     Parameters
     ----------
-    timeline : Timeline
+    run : Run
+        The first run, or the only one.
     port : int
         0 for any free port.
     jobs : int
         Number of questions answered concurrently.
-    trees : Trees, optional
-        Analyses time ranges; by default with all cores.
-    folds : Folds, optional
-        Folds phases; by default with all cores.
     second : Run, optional
         Another run to compare with the first one. It is served like the first one, below `SECOND`, and the page
         `compare` shows both.
@@ -187,17 +184,9 @@ class ViewServer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        port: int = 0,
-        jobs: int = 2,
-        trees: Trees | None = None,
-        folds: Folds | None = None,
-        second: Run | None = None,
-    ) -> None:
-        self.run, self.second = Run(timeline, trees or Trees(timeline), folds or Folds(timeline)), second
-        self.comparison = Comparison(self.run, second) if second else None
+    def __init__(self, run: Run, port: int = 0, jobs: int = 2, second: Run | None = None) -> None:
+        self.run, self.second = run, second
+        self.comparison = Comparison(run, second) if second else None
         self.token, self.latest, self.rest = secrets.token_urlsafe(24), Latest(), Rest()
         self.working = BoundedSemaphore(jobs)
         try:
