@@ -106,29 +106,15 @@ TimelineItem = Track | TrackEvents | Samples
 
 
 class Timeline:
-    """The content of a timeline.
+    """The content of a timeline: events of `locations`, by default of all, with start <= time < stop (ticks); slices
+    that are open at `start` or `stop` are clipped there.
 
-    Parameters
-    ----------
-    locations : iterable of int, optional
-        Rows of the locations to show; all by default.
-    start, stop : int, optional
-        Ticks: events with start <= time < stop are shown; slices open at `start` or `stop` are clipped there.
-    waits : iterable of str, optional
-        Ids of properties whose wait states to show, or `all`; None: the properties that report causes.
-    jobs : int, optional
-        Threads to look for messages and wait states; by default one per core.
-    progress : callable, optional
-        Called with the number of events done and the number of all.
+    `waits` are the ids of properties whose wait states are shown, or `all`; None for those that report causes.
+    `progress` is called with the numbers of events done and of all.
 
-    Attributes
-    ----------
-    names, categories : list of str
-        Names of slices and instants, and the categories that `category` (n_names,) int32 refers to.
-    texts : list of str
-        Texts that details refer to: names of communicators and locations, reasons, call paths.
-    n_waits, left_out : dict of str to int
-        Number of wait states by property, and of things that cannot be shown; counted while the items are yielded.
+    `names` are those of slices and instants, and `category`, (n_names,) int32, refers to `categories`. Details refer to
+    `texts`: names of communicators and locations, reasons, call paths. `n_waits` by property and `left_out`, numbers of
+    what cannot be shown, are counted while the items are yielded.
     """
 
     def __init__(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 CORRECTS = "tracecols correct corrects them, or tracecols convert --correct-clocks"
 """Advice for clocks that disagree."""
 
-
 MUCH = 0.01
 """`check` reports the cost of recording if it is at least this share of the time."""
 

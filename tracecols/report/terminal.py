@@ -36,7 +36,6 @@ DEPTH = 40
 LINES = 5_000
 """Default maximum number of nodes printed of a tree: the largest ones."""
 
-
 SHADES = " ░▒▓█"
 """Shades from zero to the largest value, used where numbers do not fit."""
 

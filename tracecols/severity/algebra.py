@@ -29,7 +29,6 @@ BY = ("position", "aggregate")
 OF_ANY_TREES = ("conventions", "counts", "narrowed", "focus", "operation", "of", "whole", "left_out")
 """Facts that are neither times in ticks nor numbers of call paths and locations."""
 
-
 MUST_AGREE = {
     "aggregation": ("its values are {!r} in one cube and {!r} in another", "the cubes come from different tools"),
     "formula": ("it is computed as {!r} in one cube and as {!r} in another", "give one of them another name"),

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 STREAM = "stream"
 """Kind of the nodes of streams of devices in the system tree."""
 
-
 SHOWN = 20
 """Maximum number of rows of a tree that its repr shows."""
 

@@ -19,7 +19,6 @@ from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, r
 MOST_KEPT = 1 << 24
 """Maximum number of cells that `Made` keeps."""
 
-
 C = TypeVar("C", bound=Sized)
 
 

@@ -39,12 +39,10 @@ INITIALISES = re.compile(
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
 
-
 OF_DEVICES: dict[str, Any] = {
     "seconds": 0.0, "share": 0.0, "paid_by": (), "n_paying": 0, "is_even": False, "kind": DEVICE,
 }  # fmt: skip
 """Fields that findings of devices have in common: their time belongs to no thread."""
-
 
 MOSTLY = 0.2
 """Share of the hosts' time from which on the region with most of it is named first."""

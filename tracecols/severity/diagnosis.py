@@ -239,7 +239,6 @@ HYBRID = (
     "openmp_load_balance", "openmp_communication_efficiency",
 )  # fmt: skip
 
-
 PURE = (
     "parallel_efficiency",
     "load_balance",
@@ -249,7 +248,6 @@ PURE = (
     "synchronisation_efficiency",
 )
 """`HYBRID` and `PURE`: factors that a diagnosis shows for programs with several threads per process, and for others."""
-
 
 DEVICE_FACTORS = ("device_load_balance", "device_communication_efficiency", "device_orchestration_efficiency")
 """The factors of the efficiency of devices."""

@@ -56,7 +56,6 @@ IDLE_CAUSE = "idle"
 STRAGGLER = "straggler"
 """Kind of findings: kernels of other ranks wait for a rank (`tracecols.findings.devices`)."""
 
-
 UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
 """`UNKNOWN` and `UNEXPLAINED`: part of its cost per location by which a finding is ranked if no replay predicts its
 gain: if not all causes were searched for, and if all were and none explains it."""

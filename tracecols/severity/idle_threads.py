@@ -28,7 +28,6 @@ MEANWHILE = {
 }
 """Description and advice by kind of what a master does while its threads idle; empty advice means the property's."""
 
-
 KINDS = {"computation": "serial", "mpi": "mpi", "io": "mpi", "device": "device"}
 """Kind in `MEANWHILE` by what the master's time counts as (`schema.properties.PARTS`); everything else is `other`."""
 

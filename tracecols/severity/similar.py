@@ -25,7 +25,6 @@ DESCRIBED = 6
 FAR = 5.0
 """Median deviations from the median of a group's times from which on a phase is an outlier."""
 
-
 NEAR = 0.1
 """Part of the tolerance within which the times of phases must lie for them to be alike if their counts differ."""
 

@@ -87,22 +87,11 @@ def until(stop: int, end: int) -> int:
 
 
 class Timeline:
-    """Answers questions about a trace; thread-safe.
+    """Answers questions about a trace; thread-safe. `prepared` is the result of `prepare` for the store.
 
-    Times in questions and answers are ticks since the first event.
-
-    Parameters
-    ----------
-    store : Store
-    prepared : Prepared
-        The result of `prepare` for the store.
-    subdomains : mapping, callable, str or Path, optional
-        Subdomains of the application to which locations belong; they replace machines and nodes as parents of rows.
-
-    Raises
-    ------
-    AnalysisError
-        If the subdomains are invalid, or do not match the ranks and threads of the trace.
+    Times in questions and answers are ticks since the first event. Subdomains of the application, if given
+    (`given.subdomains.find_subdomains`), replace machines and nodes as parents of rows. Raises AnalysisError if they
+    are invalid, or do not match the ranks and threads of the trace.
     """
 
     def __init__(self, store: Store, prepared: Prepared, subdomains: Given | None = None) -> None:

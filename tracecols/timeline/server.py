@@ -47,7 +47,6 @@ SECOND = "b/"
 MOST_TABS = 256
 """Pages whose latest question is remembered."""
 
-
 QUESTIONS = ("data/about", "data/instances", "data/cause", "data/counters", "data/view")
 """Questions about one run, by the path that follows the token."""
 
@@ -151,34 +150,11 @@ class Rest:
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves the timeline of one trace, or of two.
+    """Serves the timeline of one trace, or of two, on a port (0: any free one), with `jobs` answers at a time.
 
-    Parameters
-    ----------
-    run : Run
-        The first run, or the only one.
-    port : int
-        0 for any free port.
-    jobs : int
-        Number of questions answered concurrently.
-    second : Run, optional
-        Another run to compare with the first one. It is served like the first one, below `SECOND`, and the page
-        `compare` shows both.
-
-    Raises
-    ------
-    StoreError
-        If the port is taken.
-
-    Attributes
-    ----------
-    run : Run
-        The run being served; may be replaced at any time.
-    rest : Rest
-        Progress of the analysis while `run` is the first picture.
-    token : str
-    url : str
-        The address of the page.
+    `second` is a run to compare with the first one. It is served like that one, below `SECOND`, and the page `compare`
+    shows both. `url` is the address of the page, with its `token`; `run` may be replaced at any time, and `rest` is the
+    progress of the analysis while it is the first picture. Raises StoreError if the port is taken.
     """
 
     daemon_threads = True
