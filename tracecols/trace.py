@@ -648,24 +648,21 @@ class Trace(OpenedTrace):
             if name == "markers":
                 return self._in_form(DEFINITIONS[name], self.definition(name), form)
             return self.call_paths.copy() if name == "call_paths" else self.definition(name)
-        is_raw = form == "raw"
-        if name == "events":
-            if chosen is None:
-                self._check_frame(name, self.frame_bytes(name, raw=is_raw))
-            return self._in_form(EVENTS_WITH_POINTERS, self.read_events(chosen), form)
         if name in self.catalog.sides:
             side = self.catalog.sides[name]
             return self._in_form(self.store.tables.get(side) or SIDE_TABLES[side], self.table(side, chosen), form)
         if name == WAITS.name:
             waits = self._waits.get(conventions, lambda: self._found_waits(conventions))
             return self._in_form(WAITS, _rows_at(WAITS, pd.DataFrame(waits, copy=False), chosen), form)
+        is_raw, made_by_location = form == "raw", name in ("events", "region_instances")
+        if chosen is None or not made_by_location:
+            self._check_frame(name, self.frame_bytes(name, raw=is_raw))
+        if name == "events":
+            return self._in_form(EVENTS_WITH_POINTERS, self.read_events(chosen), form)
         if name == "region_instances":
-            if chosen is None:
-                self._check_frame(name, self.frame_bytes(name, raw=is_raw))
             model = self.model
             table = region_instances(model.facts, model.scans, self._chosen(chosen), model.team_instances)
             return self._in_form(table.table, table.frame(), form)
-        self._check_frame(name, self.frame_bytes(name, raw=is_raw))
         table = self._whole_table(name, conventions)
         self._check_frame(name, _row_bytes(table.table, is_raw) * len(table))
         return self._in_form(table.table, _rows_at(table.table, table.frame(), chosen), form)
