@@ -192,41 +192,33 @@ class Display:
         yield from self._over_time()
         for root in axis.roots:
             whole = cube.whole(root)
-            if not whole or not self._reach(root):
-                continue
-            unit = axis.unit[axis.number[root]]
-
-            def label(name: str, whole: float = whole, unit: str = unit) -> Text:
-                number, how = axis.number[name], self._together(name)
-                line = self._line(name, lambda _: slice(None))
-                text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how), line=line)
-                return text.append(f"  {name}{how}", "dim")
-
-            head = label(root)
-            if not self.plain and axis.adds_up(root):
-                head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
-            tree = Tree(head, guide_style="bright_black")
-
-            shown = self._largest_below(root, whole)
-
-            def grow(branch: Tree, name: str, shown: set[str] = shown, label: Callable[[str], Text] = label) -> None:
-                for child in axis.children[name]:
-                    if child in shown:
-                        grow(branch.add(label(child)), child)
-
-            grow(tree, root)
-            yield tree
-            yield ""
+            if whole and self._reach(root):
+                yield self._property_tree(root, whole)
+                yield ""
         yield from self.groups()
 
-    def _largest_below(self, root: str, whole: float) -> set[str]:
-        """Return the descendants of a root that are shown: those with the largest values, as many as there are rows
-        for."""
-        axis = self.cube.properties
+    def _property_tree(self, root: str, whole: float) -> Tree:
+        """Return the tree of a root and its largest descendants, as many as there are rows for."""
+        cube, axis = self.cube, self.cube.properties
+        unit = axis.unit[axis.number[root]]
         reach = {name: self._reach(name) for name in axis.id if name != root and axis.root_of(name) == root}
         large = [name for name, value in reach.items() if value and value >= self.threshold * abs(whole)]
         # parents come before children, and their reach is no smaller
-        return set(sorted(large, key=lambda name: -reach[name])[: max(self.rows - 1, 0)])
+        shown = set(sorted(large, key=lambda name: -reach[name])[: max(self.rows - 1, 0)])
+
+        def label(name: str) -> Text:
+            number, how = axis.number[name], self._together(name)
+            line = self._line(name, lambda _: slice(None))
+            text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how), line=line)
+            return text.append(f"  {name}{how}", "dim")
+
+        head = label(root)
+        if not self.plain and axis.adds_up(root):
+            head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
+        branches = {root: Tree(head, guide_style="bright_black")}
+        for name in filter(shown.__contains__, axis.id):
+            branches[name] = branches[axis.parent[axis.number[name]]].add(label(name))
+        return branches[root]
 
     def _focus(self) -> Iterator[RenderableType]:
         """Yield a line about start-up and shutdown if they are set apart."""
