@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.given.printable import printable
+from tracecols.once import once
 from tracecols.severity.axes import SystemAxis
 from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
@@ -121,7 +122,12 @@ class Comparison:
         self._timelines = one, other = first.timeline, second.timeline
         self._resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)
         self._row_of = matched_rows(one.rows, other.rows, (SystemAxis.of(one.store), SystemAxis.of(other.store)))
-        self._focus: tuple[int, int] | None = None
+
+    @once
+    def _begin_of_focus(self) -> tuple[int, int]:
+        """When the focus of each run begins, in ticks since its first event."""
+        one, other = self._timelines
+        return focus_begin(one), focus_begin(other)
 
     def alignment(self, way: str, phase: str = "", k: int = 0) -> tuple[Alignment, dict[str, object]]:
         """Find the alignment of the two runs.
@@ -133,12 +139,10 @@ class Comparison:
         """
         if way not in WAYS:
             raise QuestionError(f"two runs are aligned by {', '.join(WAYS)}, not by {way}")
-        one, other = self._timelines
         if way == "start":
             return Alignment(0, 0, self._resolutions), {}
         if way == "focus":
-            self._focus = self._focus or (focus_begin(one), focus_begin(other))
-            return Alignment(*self._focus, self._resolutions), {}
+            return Alignment(*self._begin_of_focus, self._resolutions), {}
         words, of_first = self._runs[0].folds.instances(phase)
         _, of_second = self._runs[1].folds.instances(words)
         n = [int(found.number.max()) + 1 for found in (of_first, of_second)]
