@@ -150,19 +150,16 @@ class SeverityCube(Severities):
         """
         lines = []
         p = self.properties
-        for name, children in self.properties.children.items():
-            children = [child for child in children if self.properties.adds_up(child)]
-            if (
-                not name
-                or not children
-                or not self.properties.adds_up(name)
-                or any(p.is_estimate[p.number[at]] for at in (name, p.root_of(name)))
-            ):
+        for name, below in p.children.items():
+            children = list(filter(p.adds_up, below))
+            if not name or not children or not p.adds_up(name):
+                continue
+            if any(p.is_estimate[p.number[at]] for at in (name, p.root_of(name))):
                 continue
             for child in children:
                 negative = int((self.cells[child].value < 0).sum())
                 lines += [f"{child} is negative in {counted(negative, 'cell')}"] * (negative > 0)
-            parts = self.properties.parts(name)
+            parts = p.parts(name)
             exceeding = [(f"the children of {name} exceed it", parts)]
             exceeding += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
             for words, some in exceeding:
@@ -218,22 +215,15 @@ class SeverityCube(Severities):
             looked_at = self
         if words := focus.in_words(looked_at.facts):
             lines.append(f"  {words}")
+        p, sign = self.properties, "+" if self.is_difference else ""
         whole = looked_at.whole("time") if "time" in self.cells else 0.0
         if whole:
-            shares = [
-                (looked_at.own_total(n), n)
-                for i, n in enumerate(self.properties.id)
-                if self.properties.root_of(n) == "time"
-                and not self.properties.overlaps[i]
-                and self.properties.adds_up(n)
-            ]
+            names = [n for i, n in enumerate(p.id) if p.root_of(n) == "time" and not p.overlaps[i] and p.adds_up(n)]
+            shares = [(looked_at.own_total(n), n) for n in names]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
-                    sign = "+" if self.is_difference else ""
-                    lines.append(
-                        f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  "
-                        f"{self.properties.title[self.properties.number[name]]} ({name})"
-                    )
+                    share = f"{value / whole:{sign}7.2%} {value:{sign}12.6f} s"
+                    lines.append(f"  {share}  {p.title[p.number[name]]} ({name})")
         return printable("\n".join(lines))
 
     def report(
