@@ -150,8 +150,8 @@ class SeverityCube(Severities):
         """
         lines = []
         p = self.properties
-        for name, below in p.children.items():
-            children = list(filter(p.adds_up, below))
+        for name, every in p.children.items():
+            children = list(filter(p.adds_up, every))
             if not name or not children or not p.adds_up(name):
                 continue
             if any(p.is_estimate[p.number[at]] for at in (name, p.root_of(name))):
