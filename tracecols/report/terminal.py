@@ -200,7 +200,7 @@ class Display:
     def _property_tree(self, root: str, whole: float) -> Tree:
         """Return the tree of a root and its largest descendants, as many as there are rows for."""
         cube, axis = self.cube, self.cube.properties
-        unit = axis.unit[axis.number[root]]
+        unit = axis.unit_of(root)
         reach = {name: self._reach(name) for name in axis.id if name != root and axis.root_of(name) == root}
         large = [name for name, value in reach.items() if value and value >= self.threshold * abs(whole)]
         # parents come before children, and their reach is no smaller
@@ -280,7 +280,7 @@ class Display:
     def system_tree(self, name: str, call_path: str) -> Iterator[RenderableType]:
         """Yield the system tree of a property on selected call paths."""
         cube, axis = self.cube, self.cube.system
-        unit, how = cube.properties.unit[cube.properties.number[name]], self._together(name)
+        unit, how = cube.properties.unit_of(name), self._together(name)
         mask = cube.find_call_paths(call_path)
         values = cube.by_system(name, mask)
         head, whole = self._of_selection(name, cube.total(name, mask))
@@ -324,7 +324,7 @@ class Display:
         name = cube.find_property(name)
         if not cube.properties.adds_up(name):
             raise SeverityError(f"{name} does not add up, so that it cannot be shown on a grid\n  see cube.on_topology")
-        unit = cube.properties.unit[cube.properties.number[name]]
+        unit = cube.properties.unit_of(name)
         t = cube.find_topology(int(topology) if topology.isdecimal() else topology)
         values = cube.on_topology(t, name, call_path)
         largest = float(np.nanmax(np.abs(values), initial=0.0))

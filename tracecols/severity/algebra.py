@@ -248,9 +248,7 @@ def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
     axis, result = cube.properties, dict(cube.cells)
 
     for name in reversed(_times(cube)):
-        parts = (
-            [child for child in axis.parts(name) if axis.unit[axis.number[child]] == "sec"] if resolution > 1 else []
-        )
+        parts = [child for child in axis.parts(name) if axis.unit_of(child) == "sec"] if resolution > 1 else []
         exclusive = cube.cells[name].without([cube.cells[child] for child in parts])
         cells = Cells(exclusive.key, _ticks(exclusive.value, cube.resolution, resolution))
         for child in parts:
@@ -344,7 +342,7 @@ def _period_cells(
     """Return the severities of a property by period on other trees; times are in ticks of the given resolution."""
     found = cube.period_cells.get(name, PeriodCells.empty())
     value = found.value
-    if len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
+    if len(found) and cube.properties.unit_of(name) == "sec":
         value = _ticks(value, cube.resolution, resolution)
     return PeriodCells.ordered(paths[found.call_path], locations[found.location], found.period, value)
 

@@ -223,7 +223,7 @@ class SeverityCube(Severities):
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
                     share = f"{value / whole:{sign}7.2%} {value:{sign}12.6f} s"
-                    lines.append(f"  {share}  {p.title[p.number[name]]} ({name})")
+                    lines.append(f"  {share}  {p.title_of(name)} ({name})")
         return printable("\n".join(lines))
 
     def report(

@@ -154,9 +154,7 @@ def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[
     for name in dict.fromkeys((of_computation(cube), *parts)):
         if name in cube.cells:
             cells = cube.cells_of(name, "iee")
-            found.append(
-                (axis.title[axis.number[name]], float(np.maximum(cells.value[hosts[cells.location]], 0).sum()))
-            )
+            found.append((axis.title_of(name), float(np.maximum(cells.value[hosts[cells.location]], 0).sum())))
     whole = sum(value for _, value in found)
     shares = [(title, value / whole) for title, value in found if whole and value / whole >= 0.005]
     return tuple(sorted(shares, key=lambda part: -part[1]))

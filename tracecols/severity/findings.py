@@ -221,7 +221,7 @@ def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) 
     axis = cube.properties
     beside = axis.parts(name)
     left_out = [c for c in axis.children[name] if (c in beside and len(cube.cells[c])) or len(parts.get(c, ()))]
-    titles = [axis.title[axis.number[part]] for part in left_out]
+    titles = [axis.title_of(part) for part in left_out]
     if not titles:
         return ""
     return f" without {' and '.join(titles)}" if len(titles) <= 2 else f" without the {len(titles)} properties below it"

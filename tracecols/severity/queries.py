@@ -305,7 +305,7 @@ class Severities:
         row = {
             "id": name,
             "title": name,
-            "unit": formula.unit(lambda operand: p.unit[p.number[operand]]),
+            "unit": formula.unit(lambda operand: p.unit_of(operand)),
             "summary": f"Computed: {text}.",
             "aggregation": "computed",
             "formula": text,

@@ -211,7 +211,7 @@ def _packed_property(cube: SeverityCube, name: str) -> tuple[dict[str, Any], lis
     large = kind == "i" and any(float(np.abs(v.astype(np.float64)).sum()) >= EXACT for v in values)
     about: dict[str, Any] = {
         "kind": "large" if large else "small" if kind == "i" else "float",
-        "scale": cube.resolution if cube.properties.unit[cube.properties.number[name]] == "sec" else 1,
+        "scale": cube.resolution if cube.properties.unit_of(name) == "sec" else 1,
         # as text: JSON has neither 64-bit integers nor NaN
         "total": str(value.sum()).replace("inf", "Infinity"),
         "whole": whole if np.isfinite(whole := cube.whole(name)) else 0.0,

@@ -60,7 +60,7 @@ def divided_time(axis: PropertyAxis, inclusive: Mapping[str, NDArray[Any]]) -> l
     shown.sort(key=lambda part: order.index(part) if part in order else len(order))
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
     return [
-        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "of": of[part], "values": sums[part]}
+        {"id": part, "title": titles.get(part) or axis.title_of(part), "of": of[part], "values": sums[part]}
         for part in shown
     ]
 
