@@ -34,6 +34,7 @@ Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 """Columns by table and name."""
 
 VALUES_BY_PERIOD = ("period_cells", "outside_cells")
+"""Tables of cells by call path, location and period; a cube may lack each of them."""
 
 
 def how_it_differs(there: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
