@@ -86,3 +86,22 @@ class Recent(Generic[K, T]):
             while self._n > self._most and len(self._kept) > 1:
                 self._n -= self._size(self._kept.popitem(last=False)[1])
         return made
+
+
+class Kept(Generic[K, T]):
+    """Values by key that are computed on first access, and all kept; while one thread computes a value, the others
+    wait."""
+
+    def __init__(self) -> None:
+        self._kept: dict[K, T] = {}
+        self._lock = Lock()
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._kept
+
+    def get(self, key: K, make: Callable[[], T]) -> T:
+        """Return a value, which is made if it is not kept."""
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = make()
+            return self._kept[key]

@@ -9,7 +9,6 @@ from functools import partial
 from inspect import signature
 from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -33,12 +32,11 @@ from tracecols.given.providers import provider
 from tracecols.given.quantities import counted
 from tracecols.given.subdomains import Given
 from tracecols.model.event_rows import EVENT_COLUMNS, bytes_of, find_spans, read_event_columns
-from tracecols.model.model import Model
 from tracecols.model.readable import n_readable
 from tracecols.model.table_files import TableFiles, row_bytes
 from tracecols.model.tables import TABLES
 from tracecols.model.whole import whole_table
-from tracecols.once import once
+from tracecols.once import Kept, once
 from tracecols.patterns.base import Family
 from tracecols.patterns.candidates import propose_phases
 from tracecols.patterns.plugins import load_all
@@ -188,10 +186,8 @@ class Trace(OpenedTrace):
         self._given_limit = frame_limit
         self.frame_limit = default_frame_limit() if frame_limit is None else int(frame_limit)
         self._given_jobs = jobs
-        self._found_waits: dict[str, dict[str, Any]] = {}
-        self._finds_waits = Lock()
-        self._tables_made: dict[tuple[str, Quirks], CompoundTable] = {}
-        self._makes_tables = Lock()
+        self._waits = Kept[str, dict[str, Any]]()
+        self._whole_tables = Kept[tuple[str, Quirks], CompoundTable]()
 
     def __getstate__(self) -> dict[str, Any]:
         given = {"path": self.path.absolute(), "jobs": self._given_jobs, "frame_limit": self._given_limit}
@@ -227,8 +223,7 @@ class Trace(OpenedTrace):
         )
 
     def _repr_html_(self) -> str:
-        found: str = provider("trace as HTML")(self.store)
-        return found
+        return str(provider("trace as HTML")(self.store))
 
     def seconds(self, times: Any) -> Any:
         """Convert clock readings to seconds since the start of the recording.
@@ -333,11 +328,9 @@ class Trace(OpenedTrace):
 
     def _narrowed(self, locations: Selection, rank: int | None, thread: int | None) -> Selection:
         """Return locations in the form that analyses take: as given, unless rank or thread narrow them."""
-        return (
-            locations
-            if rank is None and thread is None
-            else find_locations(self.store, locations, rank, thread, AnalysisError)
-        )
+        if rank is None and thread is None:
+            return locations
+        return find_locations(self.store, locations, rank, thread, AnalysisError)
 
     # -- definitions -----------------------------------------------------------------------------------------------
 
@@ -546,14 +539,8 @@ class Trace(OpenedTrace):
             raise StoreError(f"{show(frame)} is not a table\n  give a data frame of this trace")
         result = frame.copy()
         for column in frame.columns:
-            what = next(
-                (
-                    w
-                    for w in ("location", "region", "communicator", "call_path")
-                    if column == w or column.endswith(f"_{w}")
-                ),
-                "",
-            )
+            targets = ("location", "region", "communicator", "call_path")
+            what = next((w for w in targets if column == w or column.endswith(f"_{w}")), "")
             if column == "kind":
                 if "kind_name" in frame:
                     continue
@@ -661,24 +648,21 @@ class Trace(OpenedTrace):
             if name == "markers":
                 return self._in_form(DEFINITIONS[name], self.definition(name), form)
             return self.call_paths.copy() if name == "call_paths" else self.definition(name)
-        is_raw = form == "raw"
-        if name == "events":
-            if chosen is None:
-                self._check_frame(name, self.frame_bytes(name, raw=is_raw))
-            return self._in_form(EVENTS_WITH_POINTERS, self.read_events(chosen), form)
         if name in self.catalog.sides:
             side = self.catalog.sides[name]
             return self._in_form(self.store.tables.get(side) or SIDE_TABLES[side], self.table(side, chosen), form)
         if name == WAITS.name:
-            waits = pd.DataFrame(self._waits(conventions), copy=False)
-            return self._in_form(WAITS, _rows_at(WAITS, waits, chosen), form)
+            waits = self._waits.get(conventions, lambda: self._found_waits(conventions))
+            return self._in_form(WAITS, _rows_at(WAITS, pd.DataFrame(waits, copy=False), chosen), form)
+        is_raw, made_by_location = form == "raw", name in ("events", "region_instances")
+        if chosen is None or not made_by_location:
+            self._check_frame(name, self.frame_bytes(name, raw=is_raw))
+        if name == "events":
+            return self._in_form(EVENTS_WITH_POINTERS, self.read_events(chosen), form)
         if name == "region_instances":
-            if chosen is None:
-                self._check_frame(name, self.frame_bytes(name, raw=is_raw))
             model = self.model
             table = region_instances(model.facts, model.scans, self._chosen(chosen), model.team_instances)
             return self._in_form(table.table, table.frame(), form)
-        self._check_frame(name, self.frame_bytes(name, raw=is_raw))
         table = self._whole_table(name, conventions)
         self._check_frame(name, _row_bytes(table.table, is_raw) * len(table))
         return self._in_form(table.table, _rows_at(table.table, table.frame(), chosen), form)
@@ -710,28 +694,21 @@ class Trace(OpenedTrace):
         """
         return self._both("waits")
 
-    def _waits(self, conventions: str) -> dict[str, Any]:
-        """Return the wait states under some conventions; computed only once, also with several threads."""
-        with self._finds_waits:
-            if conventions not in self._found_waits:
-                with self.at_work():
-                    columns = find_waits(self.model, conventions)
-                self._found_waits[conventions] = {**columns, "property": pd.Categorical(columns["property"])}
-            return self._found_waits[conventions]
+    def _found_waits(self, conventions: str) -> dict[str, Any]:
+        """Find the wait states under some conventions."""
+        with self.at_work():
+            columns = find_waits(self.model, conventions)
+        return {**columns, "property": pd.Categorical(columns["property"])}
 
     def _whole_table(self, name: str, conventions: str) -> CompoundTable:
-        """Return a compound table under some conventions; computed only once, also with several threads."""
-        conventions = conventions if name in BY_CONVENTIONS else DEFAULT
-        key = name, CONVENTIONS[conventions].quirks
-        with self._makes_tables:
-            if key not in self._tables_made:
-                with self.at_work():
-                    self._tables_made[key] = whole_table(self._model_of(conventions), name)
-            return self._tables_made[key]
+        """Return a compound table under some conventions."""
+        quirks = CONVENTIONS[conventions if name in BY_CONVENTIONS else DEFAULT].quirks
 
-    def _model_of(self, conventions: str) -> Model:
-        """Return the model whose root causes follow some conventions."""
-        return self.model.with_quirks(CONVENTIONS[conventions].quirks)
+        def make() -> CompoundTable:
+            with self.at_work():
+                return whole_table(self.model.with_quirks(quirks), name)
+
+        return self._whole_tables.get((name, quirks), make)
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         """Return a table by name (docs/schema.md): `messages`, `collectives`, `profile`, `p2p`, ..."""

@@ -364,10 +364,10 @@ def store(data, tmp_path):
 
 
 def no_build(monkeypatch):
-    def build(_self):
+    def build(_building):
         raise AssertionError("the index is made again")
 
-    monkeypatch.setattr(index.Builder, "build", build)
+    monkeypatch.setattr(index, "build", build)
 
 
 def test_index__is_made_once(store, monkeypatch):
@@ -410,10 +410,10 @@ def test_index__that_cannot_be_made_leaves_nothing(store, tmp_path, monkeypatch)
         EventTrace(store, index=tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
 
-    def full(self, *_):
+    def full(_building):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(index.Builder, "order", full)
+    monkeypatch.setattr(index, "write_order", full)
     with pytest.raises(StoreError, match="No space left on device"):
         EventTrace(store, index=tmp_path / "index")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "l.trace"]

@@ -13,7 +13,7 @@ import tracecols
 from tracecols.enhance.dataflow import partitions as model_module
 from tracecols.model.model import enhance
 from tracecols.patterns.constraints import CONSTRAINTS, find_violations
-from tracecols.report.check import check_trace, tell
+from tracecols.report.check import check_trace, lines
 from tracecols.search.notes import counts
 from tracecols.store import Store
 
@@ -380,7 +380,7 @@ def test_command__tells_count_time_and_names(archive, tmp_path):
         "'MPI_COMM_WORLD', tag 7, in 'MPI_Send'\n"
         "                              and 4 more\n"
     )
-    assert list(tell(check_trace(enhance(Store(store), 1), 0))) == ["           5  sends without receive"]
+    assert list(lines(check_trace(enhance(Store(store), 1), 0))) == ["           5  sends without receive"]
 
 
 @pytest.mark.parametrize(("early", "code"), [(390, 0), (1000, 0), (1001, 1)])

@@ -217,7 +217,7 @@ def test_planes__are_as_narrow_as_the_values_allow(value, width):
 
 def test_start__is_the_largest_share_of_the_first_tree(cube):
     # idle threads, without those of limited parallelism, are 52.64 % of the time
-    assert cube.properties.id[container.start_of(cube)] == "omp_idle_threads"
+    assert cube.properties.id[container.start_of(cube, cube.properties)] == "omp_idle_threads"
 
 
 @pytest.mark.slow
@@ -1757,7 +1757,7 @@ def only(cube, first, last):
     for name, found in cube.period_cells.items():
         part = found.where((found.period >= first) & (found.period <= last))
         cells[name] = Cells.sum(part.call_path, part.location, part.value)
-    return cube.replaced(cells=cells, periods=None, period_cells=None)
+    return cube.replaced(cells=cells, periods=None, period_cells={})
 
 
 @pytest.mark.slow
@@ -1887,7 +1887,7 @@ def test_difference__is_told_by_colours_that_differ_and_opens_at_the_largest_cha
     )
     change = after - before
     # a shrank by more than anything grew
-    assert change.properties.id[container.start_of(change)] == "a"
+    assert change.properties.id[container.start_of(change, change.properties)] == "a"
     report = open_report(change.report(tmp_path / "d.html"))
     assert report.view("view.model.selection()[0][0]") == change.properties.number["a"]
     colours = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -137,6 +138,9 @@ def test_made__keeps_the_cells_that_were_asked_for_last(monkeypatch):
     assert made == ["a", "b", "c", "b"]
     with pytest.raises(KeyError):
         found["d"]
+    # what is kept is not pickled
+    again = pickle.loads(pickle.dumps(cells_of.Made("abc", str.upper)))
+    assert (list(again), again["b"]) == (["a", "b", "c"], "B")
 
 
 def test_load__says_what_is_wrong(cube, tmp_path):

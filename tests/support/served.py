@@ -11,10 +11,8 @@ from tracecols.analysis.opened import OpenedTrace
 from tracecols.store import Store
 from tracecols.timeline.answers import Timeline
 from tracecols.timeline.compared import Run
-from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
 from tracecols.timeline.server import ViewServer
-from tracecols.timeline.trees import Trees
 
 
 def timeline_of(path: Path) -> Timeline:
@@ -26,13 +24,13 @@ def timeline_of(path: Path) -> Timeline:
 def run_of(path: Path) -> Run:
     """Prepare a store to be shown beside another one."""
     timeline = timeline_of(path)
-    return Run(timeline, Trees(timeline), Folds(timeline))
+    return Run.of(timeline)
 
 
 @contextmanager
 def served(timeline: Timeline, second: Run | None = None) -> Iterator[ViewServer]:
     """Serve a timeline, and a second run if there is one."""
-    with ViewServer(timeline, second=second) as server:
+    with ViewServer(Run.of(timeline), second=second) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield server
         server.shutdown()

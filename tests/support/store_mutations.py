@@ -184,7 +184,7 @@ def use(path: Path, out: Path, how: int) -> None:
     from tracecols.export.viewers import export_timeline
     from tracecols.model.model import enhance as enhance_store
     from tracecols.patterns.constraints import find_violations
-    from tracecols.report.check import check_trace, tell
+    from tracecols.report.check import check_trace, lines
     from tracecols.report.info import describe
     from tracecols.search.cube import analyze_model
 
@@ -192,7 +192,7 @@ def use(path: Path, out: Path, how: int) -> None:
         case 0:
             analyze_model(enhance_store(Store(path), 1), "expert")
         case 1:
-            list(tell(check_trace(enhance_store(Store(path), 1))))
+            list(lines(check_trace(enhance_store(Store(path), 1))))
         case 2:
             describe(Store(path))
             find_violations(enhance_store(Store(path), 1))

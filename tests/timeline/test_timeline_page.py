@@ -28,9 +28,7 @@ from tracecols.store import Store
 from tracecols.timeline import page as pages
 from tracecols.timeline.answers import Timeline
 from tracecols.timeline.compared import Run, focus_begin
-from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
-from tracecols.timeline.trees import Trees
 
 FOLDER = Path(pages.__file__).parent
 PICTURES = Path(tracecols.__file__).parent / "docs" / "pictures"
@@ -191,7 +189,7 @@ def test_first__picture_says_what_is_computed_and_is_replaced(browser, path):
         words.filter(has_text="findings are still being computed (analyzing, 40 %).").wait_for()
         assert page.page.locator(".findings").count() == 0
         assert page.page.get_by_text("Waits are not known yet.").count() == 1
-        server.show(Run(timeline, Trees(timeline), Folds(timeline)))
+        server.show(Run.of(timeline))
         page.page.locator(".findings li").first.wait_for()
         page.settle()
         assert page.page.locator(".rest").count() == 0

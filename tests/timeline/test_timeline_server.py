@@ -25,10 +25,9 @@ from tracecols.errors import AnalysisError, StoreError
 from tracecols.store import Store
 from tracecols.timeline.answers import Timeline
 from tracecols.timeline.compared import Run
-from tracecols.timeline.folded import Folds
 from tracecols.timeline.prepare import prepare
 from tracecols.timeline.server import Latest, Superseded, ViewServer
-from tracecols.timeline.trees import Selection, Trees
+from tracecols.timeline.trees import Selection
 from tracecols.work.memory import Budget
 
 
@@ -242,7 +241,7 @@ def test_rest__says_how_far_it_is_until_another_run_is_served(path):
         server.rest.failed("no room")
         assert said()["error"] == "no room"
         timeline = Timeline(store, all_of_it)
-        server.show(Run(timeline, Trees(timeline), Folds(timeline)))
+        server.show(Run.of(timeline))
         assert not said()["is_first"]
 
 
@@ -300,7 +299,7 @@ def test_preparing__that_nobody_waits_for_leaves_nothing(path, tmp_path):
 
 def test_port__that_is_taken_is_an_error(server):
     with pytest.raises(StoreError, match=r"cannot listen on port \d+: .*\n  choose another one with --port"):
-        ViewServer(server.run.timeline, server.server_port)
+        ViewServer(server.run, server.server_port)
 
 
 @pytest.mark.slow

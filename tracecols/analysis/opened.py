@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.focus import find_focus
 from tracecols.enhance.scan.periods import NO_PERIODS, Periods
 from tracecols.model.model import Model, Progress, enhance
-from tracecols.once import once
+from tracecols.once import Kept, once
 from tracecols.replay.replay import Replay
 from tracecols.store import Store
 from tracecols.work.executors import Executor, Threads, not_asked
@@ -36,8 +35,7 @@ class Models:
 
     def __init__(self, store: Store, jobs: int, budget: Budget | None, ask: Callable[[], None]) -> None:
         self._store, self._jobs, self._budget, self._ask = store, jobs, budget, ask
-        self._made: dict[bool, Model] = {}
-        self._lock = Lock()
+        self._made = Kept[bool, Model]()
 
     @once
     def focus(self) -> NDArray[np.int64] | None:
@@ -55,11 +53,9 @@ class Models:
     def whole(self, progress: Progress | None = None, with_focus: bool = False) -> Model:
         """Return the model of the whole trace, not divided by periods (`OpenedTrace.model_of`)."""
         focus = self.focus if with_focus else None
-        with self._lock:
-            is_divided = focus is not None
-            if is_divided not in self._made:
-                self._made[is_divided] = enhance(self._store, self._jobs, progress, None, self.threads(), focus)
-            return self._made[is_divided]
+        return self._made.get(
+            focus is not None, lambda: enhance(self._store, self._jobs, progress, None, self.threads(), focus)
+        )
 
 
 class OpenedTrace:

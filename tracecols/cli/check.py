@@ -39,7 +39,7 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
     from tracecols.cli.progress import progress
     from tracecols.cli.sources import opened
     from tracecols.model.model import enhance
-    from tracecols.report.check import check_trace, recording_in_words, skew_in_words, tell
+    from tracecols.report.check import check_trace, lines, recording_in_words, skew_in_words
     from tracecols.work.jobs import n_jobs
     from tracecols.work.progress import SCAN, shares_of
 
@@ -52,7 +52,7 @@ def check(ctx: click.Context, source: Path, rows: int, as_json: bool, jobs: int 
     if as_json:
         echo_json(found.plain())
     else:
-        for line in tell(found):
+        for line in lines(found):
             echo(line)
     if found.contradicts:
         ctx.exit(1)

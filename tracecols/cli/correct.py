@@ -100,7 +100,7 @@ def write_corrected(
     from tracecols.cli.progress import progress
     from tracecols.clocks.correction import Correction
     from tracecols.model.model import enhance
-    from tracecols.report.check import tell_correction
+    from tracecols.report.check import lines_of_correction
     from tracecols.work.jobs import n_jobs
     from tracecols.work.progress import shares_of
 
@@ -112,7 +112,7 @@ def write_corrected(
     if as_json:
         echo_json({"format": "tracecols correction", **correction.plain()})
         return
-    for line in tell_correction(correction):
+    for line in lines_of_correction(correction):
         echo(line)
     echo(f"{output}")
     for note in correction.notes:

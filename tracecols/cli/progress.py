@@ -17,16 +17,16 @@ COMPILING = "compiling kernels, once after an installation"
 
 
 @contextmanager
-def reported_compiling(tell: Callable[[bool], None]) -> Iterator[None]:
-    """Call `tell` with True when kernels begin to be compiled, and with False when no more are; kernels loaded from the
-    cache do not count."""
+def reported_compiling(notify: Callable[[bool], None]) -> Iterator[None]:
+    """Call `notify` with True when kernels begin to be compiled, and with False when no more are; kernels loaded from
+    the cache do not count."""
     from tracecols.kernels.kernel import when_numba_is_loaded
 
-    with ExitStack() as stack, when_numba_is_loaded(lambda: stack.enter_context(_listening(tell))):
+    with ExitStack() as stack, when_numba_is_loaded(lambda: stack.enter_context(_listening(notify))):
         yield
 
 
-def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
+def _listening(notify: Callable[[bool], None]) -> AbstractContextManager[None]:
     """Return a context in which numba reports the begin and end of compilations."""
     from numba.core import event
 
@@ -39,7 +39,7 @@ def _listening(tell: Callable[[bool], None]) -> AbstractContextManager[None]:
         def _change(self, by: int) -> None:
             with self.lock:
                 self.running += by
-                tell(self.running > 0)
+                notify(self.running > 0)
 
         def on_start(self, _event: Any) -> None:
             self._change(1)
@@ -57,7 +57,7 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
     analysis; terminate them at the end of the context."""
     processes: list[Popen[bytes]] = []
 
-    def tell(is_compiling: bool) -> None:
+    def notify(is_compiling: bool) -> None:
         if is_compiling and not processes:
             from tracecols.kernels import ahead
 
@@ -65,7 +65,7 @@ def compiling_ahead(jobs: int) -> Iterator[None]:
             with suppress(OSError):
                 processes.extend(ahead.start(jobs - 1))
 
-    with reported_compiling(tell):
+    with reported_compiling(notify):
         try:
             yield
         finally:
@@ -100,8 +100,8 @@ def progress(what: str) -> Iterator[Progress | None]:
             speed = bar.tasks[0].speed
             bar.update(task, completed=done, total=total, rate=f"{speed / 1e6:.1f} M events/s" if speed else "")
 
-        def tell(is_compiling: bool) -> None:
+        def notify(is_compiling: bool) -> None:
             bar.update(task, description=f"{what}: {COMPILING}" if is_compiling else what)
 
-        with reported_compiling(tell):
+        with reported_compiling(notify):
             yield report

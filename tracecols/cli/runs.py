@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tracecols.runs.folder import Value
     from tracecols.runs.series import Series
 
-FOLDER = click.Path(path_type=Path)
-
 
 def growth_limit(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
     """Return 0.05 for growth<=5%."""

@@ -150,8 +150,8 @@ def print_subdomains(cube: SeverityCube, name: str, call_path: str | None, subdo
 
         echo_json({"format": "tracecols subdomains", "property": name, "subdomains": plain_rows(table.reset_index())})
         return
-    unit = cube.properties.unit[cube.properties.number[name]]
-    echo(f"{cube.properties.title[cube.properties.number[name]]} ({name}), {unit or 'no unit'}")
+    unit = cube.properties.unit_of(name)
+    echo(f"{cube.properties.title_of(name)} ({name}), {unit or 'no unit'}")
     # computed properties are evaluated on the sums of their operands
     of_all = "of its sums" if cube.properties.is_computed(name) else "sum"
     echo(f"{of_all:>16} {'mean':>14} {'largest':>14} of locations  subdomain")

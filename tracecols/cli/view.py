@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tracecols.store import Store
     from tracecols.timeline.compared import Run
     from tracecols.timeline.prepare import Prepared
+    from tracecols.timeline.server import ViewServer
 
 
 @click.command()
@@ -61,18 +62,13 @@ def view(
     for the page are made once and kept in the store. A second run is shown below the first, with the same zoom. The
     server listens on this machine only and ends with Ctrl-C; over SSH, it prints the command that forwards its port.
     """
-    from urllib.parse import urlencode
-
     from tracecols.cli.preparing import Preparing
     from tracecols.cli.progress import compiling_ahead, progress
     from tracecols.cli.sources import opened
     from tracecols.timeline.answers import Timeline
     from tracecols.timeline.compared import Run
-    from tracecols.timeline.folded import Folds
-    from tracecols.timeline.page import COMPARE
     from tracecols.timeline.prepare import find_prepared
     from tracecols.timeline.server import ViewServer
-    from tracecols.timeline.trees import Trees
     from tracecols.work.jobs import n_jobs
     from tracecols.work.memory import Budget
 
@@ -83,8 +79,7 @@ def view(
         budget, runs, preparing = Budget.default(memory), list[Run](), None
 
         def run_of(store: Store, prepared: Prepared, cube: SeverityCube | None) -> Run:
-            timeline = Timeline(store, prepared, subdomains)
-            return Run(timeline, Trees(timeline, jobs, budget, cube), Folds(timeline, jobs, budget))
+            return Run.of(Timeline(store, prepared, subdomains), jobs, budget, cube)
 
         for path, cube in sources:
             store = kept.enter_context(opened(path, jobs))
@@ -99,19 +94,8 @@ def view(
         second = runs[1] if other is not None else None
         if phases is not None and second is None:
             first.folds.of(phases)
-        with (
-            ViewServer(first.timeline, port or 0, n_jobs(jobs), first.trees, first.folds, second) as server,
-            suppress(KeyboardInterrupt),
-        ):
-            page = ""
-            if server.comparison is not None:
-                page = COMPARE
-                if phases is not None:
-                    server.comparison.alignment("phase", phases)
-                    shown = urlencode({"by": "phase", "of": phases, "k": 0})
-            elif phases is not None:
-                page = f"fold?{urlencode({'phase': phases})}"
-            url = f"{server.url}{page}#{shown}" if shown else f"{server.url}{page}"
+        with ViewServer(first, port or 0, n_jobs(jobs), second) as server, suppress(KeyboardInterrupt):
+            url = address_of(server, phases, shown)
             _say_where(url, server.server_port)
             if first.timeline.prepared.is_first and preparing is not None:
                 echo("Waits, their causes and the critical path are being looked for: the page says how far that is.")
@@ -121,6 +105,23 @@ def view(
             if not no_browser and sys.stdout.isatty() and not open_in_browser(url):
                 echo("note: no browser could be opened", err=True)
             server.serve_forever()
+
+
+def address_of(server: ViewServer, phases: str | None, shown: str) -> str:
+    """Return the address of the timeline, of the instances of a phase, or of two runs; `shown` is the fragment."""
+    from urllib.parse import urlencode
+
+    from tracecols.timeline.page import COMPARE
+
+    page = ""
+    if server.comparison is not None:
+        page = COMPARE
+        if phases is not None:
+            server.comparison.alignment("phase", phases)
+            shown = urlencode({"by": "phase", "of": phases, "k": 0})
+    elif phases is not None:
+        page = f"fold?{urlencode({'phase': phases})}"
+    return f"{server.url}{page}#{shown}" if shown else f"{server.url}{page}"
 
 
 def store_and_cube(source: Path) -> tuple[Path, SeverityCube | None]:

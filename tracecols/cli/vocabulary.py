@@ -188,15 +188,12 @@ class TermOption(click.Option):
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
         """Add the option and its earlier spellings to the parser of a command."""
         super().add_to_parser(parser, ctx)
+        how = {"action": "append" if self.multiple else "store"}
+        action = {"action": "store_const", "const": True} if self.is_flag else how
         for spelled in self.old:
-            parser.add_option(self, (spelled,), dest=self.name, nargs=self.nargs, **self._action())
+            parser.add_option(self, (spelled,), dest=self.name, nargs=self.nargs, **action)
             known = parser._long_opt if spelled.startswith("--") else parser._short_opt
             known[spelled].process = self._noting(spelled, known[spelled].process)
-
-    def _action(self) -> dict[str, Any]:
-        if self.is_flag:
-            return {"action": "store_const", "const": True}
-        return {"action": "append" if self.multiple else "store"}
 
     def _noting(self, spelled: str, process: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
         """Return a function that processes a value given under an earlier spelling, and prints a note."""

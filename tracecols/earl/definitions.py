@@ -242,24 +242,20 @@ class Definitions:
             )
             for i, r in enumerate(rows("communicators"))
         ]
-        self.carts = [
-            Cartesian(
-                i,
-                r["name"],
-                self._com(r["communicator"]),
-                tuple(r["sizes"]),
-                tuple(bool(p) for p in r["periodic"]),
-                {},
-                {},
-            )
-            for i, r in enumerate(rows("topologies"))
-        ]
-        for r in rows("topology_coordinates"):
-            if r["topology"] >= 0 and r["location"] >= 0:
-                cart = self.carts[r["topology"]]
-                cart._coords.setdefault(r["location"], tuple(r["coordinates"]))
-                cart._locs.setdefault(tuple(r["coordinates"]), self.locs[r["location"]])
+        self.carts = self._cartesians(rows("topologies"), rows("topology_coordinates"))
         self.wins = [Window(i, r["name"], self._com(r["communicator"])) for i, r in enumerate(rows("windows"))]
+
+    def _cartesians(self, topologies: list[dict[str, Any]], coordinates: list[dict[str, Any]]) -> list[Cartesian]:
+        carts = []
+        for i, r in enumerate(topologies):
+            com, sizes, periodic = self._com(r["communicator"]), tuple(r["sizes"]), tuple(map(bool, r["periodic"]))
+            carts.append(Cartesian(i, r["name"], com, sizes, periodic, {}, {}))
+        for r in coordinates:
+            if r["topology"] >= 0 and r["location"] >= 0:
+                at, loc = tuple(r["coordinates"]), self.locs[r["location"]]
+                carts[r["topology"]]._coords.setdefault(loc.id, at)
+                carts[r["topology"]]._locs.setdefault(at, loc)
+        return carts
 
     def _com(self, number: int) -> Communicator | None:
         return self.coms[number] if number >= 0 else None

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,13 @@ from tracecols.store.outputs import folder_output
 from tracecols.work.scratch import reserve, temporary_folder
 
 if TYPE_CHECKING:
+    from tracecols.model.model import Model
+    from tracecols.store import Store
     from tracecols.trace import Trace
 
 VERSION = 1
+
+OPENMP = PARADIGMS.index("openmp")
 
 FOLDER = Path("enhanced") / "earl"
 """Folder of the index in a store."""
@@ -138,7 +142,7 @@ def open_index(trace: Trace, folder: Path | None = None) -> Index:
         kept = temporary_folder()
         wanted = kept.path / "earl"
     with folder_output(wanted, "an index for EARL", is_part=folder is None).new() as building:
-        Builder(trace, building).build()
+        build(Building(trace.model, trace.store, Index(building), int(trace.manifest["n_events"])))
         (building / MANIFEST).write_text(json.dumps(of) + "\n", encoding="utf-8")
     return Index(wanted, kept)
 
@@ -148,305 +152,319 @@ def row_dtype(n: int) -> np.dtype[Any]:
     return np.min_scalar_type(-n - 1)
 
 
-class Builder:
-    """Makes an index in an empty folder.
+class Building(NamedTuple):
+    """An index while it is made in an empty folder."""
+
+    model: Model
+    store: Store
+    made: Index
+    """The columns that exist already."""
+    n_events: int
+
+
+def _put(b: Building, name: str, values: NDArray[Any]) -> None:
+    """Write a column."""
+    declared = next(c.dtype for c in TABLES if c.name == name)
+    save_array(b.made.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
+
+
+def _begin(b: Building, name: str, dtype: Any, n: int) -> BinaryIO:
+    """Create the file of a column and write its header."""
+    file = (b.made.folder / f"{name}.npy").open("wb")
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (n,)}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file
+
+
+def _stream(b: Building, name: str, dtype: Any, n: int, parts: Iterable[NDArray[Any]]) -> None:
+    """Write a column from consecutive parts."""
+    with _begin(b, name, dtype, n) as file:
+        for part in parts:
+            write_array(file, part.astype(dtype, copy=False))
+
+
+def _reserve(b: Building, name: str, dtype: Any, n: int) -> NDArray[Any]:
+    """Return a new column of zeros, mapped into memory, to be filled in any order."""
+    path = b.made.folder / f"{name}.npy"
+    _stream(b, name, dtype, n, ())
+    with path.open("r+b") as file:
+        reserve(file.fileno(), file.seek(0, os.SEEK_END) + np.dtype(dtype).itemsize * n)
+    return np.load(path, mmap_mode="r+")
+
+
+def build(b: Building) -> None:
+    """Write all columns.
 
     Memory: the scan of one location's events, about 60 B for each, one window of events in chronological order, and the
     compound tables of the trace. Disk: 25 B per event for up to 2^31 events, and the side tables without compression.
     """
+    _write_events(b)
+    _write_sides(b)
+    write_order(b)
+    _write_messages(b)
+    _write_instances(b, "mpicoll", *_collectives(b))
+    _write_instances(b, "ompcoll", *_constructs(b))
+    _write_threads(b)
+    _write_call_tree(b)
 
-    def __init__(self, trace: Trace, folder: Path) -> None:
-        self.trace, self.model, self.store, self.folder = trace, trace.model, trace.store, folder
-        self.index = Index(folder)
-        self.n = int(trace.manifest["n_events"])
-        locations = trace.definition("locations")
-        self.first_rows = locations["first_row"].to_numpy()
-        self.n_locations = len(locations)
 
-    def put(self, name: str, values: NDArray[Any]) -> None:
-        """Write a column."""
-        declared = next(c.dtype for c in TABLES if c.name == name)
-        save_array(self.folder / f"{name}.npy", np.ascontiguousarray(values, declared))
+# -- events ------------------------------------------------------------------------------------------------------------
 
-    def begin(self, name: str, dtype: Any, n: int) -> BinaryIO:
-        """Create the file of a column and write its header."""
-        file = (self.folder / f"{name}.npy").open("wb")
-        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (n,)}
-        np.lib.format.write_array_header_1_0(file, header)
-        return file
 
-    def stream(self, name: str, dtype: Any, n: int, parts: Iterable[NDArray[Any]]) -> None:
-        """Write a column from consecutive parts."""
-        with self.begin(name, dtype, n) as file:
-            for part in parts:
-                write_array(file, part.astype(dtype, copy=False))
+def _write_events(b: Building) -> None:
+    """Write time, kind, type, region, enterptr and call path, location by location."""
+    from tracecols.enhance.scan.instances import scan_stacks
 
-    def reserve(self, name: str, dtype: Any, n: int) -> NDArray[Any]:
-        """Return a new column of zeros, mapped into memory, to be filled in any order."""
-        path = self.folder / f"{name}.npy"
-        self.stream(name, dtype, n, ())
-        with path.open("r+b") as file:
-            reserve(file.fileno(), file.seek(0, os.SEEK_END) + np.dtype(dtype).itemsize * n)
-        return np.load(path, mmap_mode="r+")
+    model = b.model
+    n_rows = {"regions": len(model.regions), "events": b.n_events, "call_paths": len(model.call_paths)}
+    dtypes = {
+        c.name: row_dtype(n_rows[c.target]) if c.dtype == "row" else np.dtype(c.dtype)
+        for c in COLUMNS
+        if c.name not in ("pos_of", "row_of")
+    }
+    ends: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    top = np.full(b.model.n_locations, -1, np.int64)
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(_begin(b, name, dtype, b.n_events)) for name, dtype in dtypes.items()}
+        for location, first in enumerate(b.store.first_rows.tolist()):
+            columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
+            exits = _ends_of(columns, first)
+            ends.append(exits)
+            columns["type"] = _types_of(b, columns, location, first, *exits)
+            columns["region"] = _regions_of(b, columns, first)
+            top[location] = _final_top(columns, first)
+            for name, file in files.items():
+                write_array(file, columns[name].astype(dtypes[name], copy=False))
+    _put(b, "end", np.concatenate([*(e[0] for e in ends), np.zeros(0, np.int64)]))
+    _put(b, "end.event", np.concatenate([*(e[1] for e in ends), np.zeros(0, np.int64)]))
+    _put(b, "top", top)
 
-    def build(self) -> None:
-        """Write all columns."""
-        self.events()
-        self.sides()
-        self.order()
-        self.messages()
-        self.instances("mpicoll", *self.collectives())
-        self.instances("ompcoll", *self.constructs())
-        self.threads()
-        self.call_tree()
 
-    # -- events ----------------------------------------------------------------------------------------------------
+def _ends_of(columns: dict[str, NDArray[Any]], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the EXITs of region instances that hold the end of a collective operation, and the last such end of
+    each."""
+    rows = np.flatnonzero(np.isin(columns["kind"], list(OF_END)))
+    enter = columns["enterptr"][rows]
+    rows, enter = rows[enter >= 0], enter[enter >= 0]
+    leave = columns["exitptr"][enter - first]
+    rows, leave = rows[leave >= 0][::-1], leave[leave >= 0][::-1]
+    leave, last = np.unique(leave, return_index=True)
+    return leave, rows[last] + first
 
-    def events(self) -> None:
-        """Write time, kind, type, region, enterptr and call path, location by location."""
-        from tracecols.enhance.scan.instances import scan_stacks
 
-        model = self.model
-        n_rows = {"regions": len(model.regions), "events": self.n, "call_paths": len(model.call_paths)}
-        dtypes = {
-            c.name: row_dtype(n_rows[c.target]) if c.dtype == "row" else np.dtype(c.dtype)
-            for c in COLUMNS
-            if c.name not in ("pos_of", "row_of")
-        }
-        ends: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        top = np.full(self.n_locations, -1, np.int64)
-        with ExitStack() as stack:
-            files = {name: stack.enter_context(self.begin(name, dtype, self.n)) for name, dtype in dtypes.items()}
-            for location, first in enumerate(self.first_rows.tolist()):
-                columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
-                exits = self.find_ends(columns, first)
-                ends.append(exits)
-                columns["type"] = self.types(columns, location, first, *exits)
-                columns["region"] = self.regions(columns, first)
-                top[location] = self.final_top(columns, first)
-                for name, file in files.items():
-                    write_array(file, columns[name].astype(dtypes[name], copy=False))
-        self.put("end", np.concatenate([*(e[0] for e in ends), np.zeros(0, np.int64)]))
-        self.put("end.event", np.concatenate([*(e[1] for e in ends), np.zeros(0, np.int64)]))
-        self.put("top", top)
+def _types_of(
+    b: Building,
+    columns: dict[str, NDArray[Any]],
+    location: int,
+    first: int,
+    leave: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> NDArray[np.uint8]:
+    """Find the type of every event of a location."""
+    kind, region = columns["kind"], columns["region"]
+    of_kind = np.zeros(256, np.uint8)
+    for k, name in OF_KIND.items():
+        of_kind[k] = NUMBER[name]
+    if GET_COMPLETION in b.store.capabilities:
+        of_kind[EventKind.RMA_OP_COMPLETE_NON_BLOCKING] = NUMBER["MPIGET1TE"]
+    result = of_kind[kind]
+    switched = kind == EventKind.MEASUREMENT_ON_OFF
+    result[switched] = np.where(region[switched] >= 0, NUMBER["ENTER"], NUMBER["EXIT"])
+    constructs = np.append(b.model.regions.construct >= 0, False)
+    result[(result == NUMBER["EXIT"]) & constructs[region]] = NUMBER["OMPCEXIT"]
+    for k, name in OF_END.items():
+        mine = kind[ends - first] == k
+        result[leave[mine] - first] = NUMBER[name]
+    shmem = np.append(b.model.regions.paradigm == "shmem", False)
+    result[(result == NUMBER["MPICEXIT"]) & shmem[region]] = NUMBER["COLLEXIT"]
+    if b.store.n_rows("rma", location):
+        side = b.store.read("rma", location, ["row", "window"])
+        rows = side["row"][side["window"] < 0] - first
+        other = np.arange(len(TYPES), dtype=np.uint8)
+        for name, without in {**WITHOUT_WINDOW, "MPIGET1TE": "GET1TE"}.items():
+            other[NUMBER[name]] = NUMBER[without]
+        result[rows] = other[result[rows]]
+    if b.store.n_rows("locks", location):
+        side = b.store.read("locks", location, ["row", "kind", "model"])
+        threads = np.isin(side["kind"], (EventKind.THREAD_ACQUIRE_LOCK, EventKind.THREAD_RELEASE_LOCK))
+        rows = side["row"][threads & (side["model"] != OPENMP)] - first
+        for name, without in LOCKS.items():
+            result[rows[result[rows] == NUMBER[name]]] = NUMBER[without]
+    return result
 
-    @staticmethod
-    def find_ends(columns: dict[str, NDArray[Any]], first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find the EXITs of region instances that hold the end of a collective operation, and the last such end of
-        each."""
-        rows = np.flatnonzero(np.isin(columns["kind"], list(OF_END)))
-        enter = columns["enterptr"][rows]
-        rows, enter = rows[enter >= 0], enter[enter >= 0]
-        leave = columns["exitptr"][enter - first]
-        rows, leave = rows[leave >= 0][::-1], leave[leave >= 0][::-1]
-        leave, last = np.unique(leave, return_index=True)
-        return leave, rows[last] + first
 
-    def types(
-        self,
-        columns: dict[str, NDArray[Any]],
-        location: int,
-        first: int,
-        leave: NDArray[np.int64],
-        ends: NDArray[np.int64],
-    ) -> NDArray[np.uint8]:
-        """Find the type of every event of a location."""
-        kind, region = columns["kind"], columns["region"]
-        of_kind = np.zeros(256, np.uint8)
-        for k, name in OF_KIND.items():
-            of_kind[k] = NUMBER[name]
-        if GET_COMPLETION in self.store.capabilities:
-            of_kind[EventKind.RMA_OP_COMPLETE_NON_BLOCKING] = NUMBER["MPIGET1TE"]
-        result = of_kind[kind]
-        switched = kind == EventKind.MEASUREMENT_ON_OFF
-        result[switched] = np.where(region[switched] >= 0, NUMBER["ENTER"], NUMBER["EXIT"])
-        constructs = np.append(self.model.regions.construct >= 0, False)
-        result[(result == NUMBER["EXIT"]) & constructs[region]] = NUMBER["OMPCEXIT"]
-        for k, name in OF_END.items():
-            mine = kind[ends - first] == k
-            result[leave[mine] - first] = NUMBER[name]
-        shmem = np.append(self.model.regions.paradigm == "shmem", False)
-        result[(result == NUMBER["MPICEXIT"]) & shmem[region]] = NUMBER["COLLEXIT"]
-        if self.store.n_rows("rma", location):
-            side = self.store.read("rma", location, ["row", "window"])
-            rows = side["row"][side["window"] < 0] - first
-            other = np.arange(len(TYPES), dtype=np.uint8)
-            for name, without in {**WITHOUT_WINDOW, "MPIGET1TE": "GET1TE"}.items():
-                other[NUMBER[name]] = NUMBER[without]
-            result[rows] = other[result[rows]]
-        if self.store.n_rows("locks", location):
-            side = self.store.read("locks", location, ["row", "kind", "model"])
-            threads = np.isin(side["kind"], (EventKind.THREAD_ACQUIRE_LOCK, EventKind.THREAD_RELEASE_LOCK))
-            rows = side["row"][threads & (side["model"] != _OPENMP)] - first
-            for name, without in LOCKS.items():
-                result[rows[result[rows] == NUMBER[name]]] = NUMBER[without]
-        return result
-
-    def regions(self, columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int32]:
-        """Return the region of each event; an EXIT without region gets that of its ENTER."""
-        region, enter = columns["region"], columns["enterptr"]
-        unnamed = np.flatnonzero((region < 0) & (columns["type"] == NUMBER["EXIT"]) & (enter >= 0))
-        if not unnamed.size:
-            return region
-        region = region.copy()
-        region[unnamed] = region[enter[unnamed] - first]
+def _regions_of(b: Building, columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int32]:
+    """Return the region of each event; an EXIT without region gets that of its ENTER."""
+    region, enter = columns["region"], columns["enterptr"]
+    unnamed = np.flatnonzero((region < 0) & (columns["type"] == NUMBER["EXIT"]) & (enter >= 0))
+    if not unnamed.size:
         return region
-
-    @staticmethod
-    def final_top(columns: dict[str, NDArray[Any]], first: int) -> int:
-        """Return the top of the stack after the last event; -1 if the stack is empty."""
-        n = columns["kind"].size
-        if not n:
-            return -1
-        last = int(columns["type"][-1])
-        enter = int(columns["enterptr"][-1])
-        if last == NUMBER["ENTER"]:
-            return first + n - 1
-        if is_type(TYPES[last], "EXIT"):
-            return int(columns["enterptr"][enter - first]) if enter >= 0 else -1
-        return enter
-
-    def sides(self) -> None:
-        """Write the side tables unchanged, location by location; their rows ascend."""
-        for name, table in self.store.tables.items():
-            n = self.store.n_rows(name)
-            if not n or name in ("events", "ties") or "row" not in table.names:
-                continue
-            with ExitStack() as stack:
-                files = {c.name: stack.enter_context(self.begin(f"{name}.{c.name}", c.dtype, n)) for c in table.columns}
-                for location in range(self.n_locations):
-                    if self.store.n_rows(name, location):
-                        columns = self.store.read(name, location)
-                        for column, file in files.items():
-                            write_array(file, columns[column])
-
-    def order(self) -> None:
-        """Write the chronological order, window by window."""
-        time, dtype = self.index["time"], row_dtype(self.n)
-        pos_of = self.reserve("pos_of", dtype, self.n)
-        self.stream("row_of", dtype, self.n, self.model.order.fill_positions(time, pos_of))
-        if isinstance(pos_of, np.memmap):
-            pos_of.flush()
-
-    # -- links between events --------------------------------------------------------------------------------------
-
-    def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the chronological places of rows, from 0; null stays -1."""
-        if not self.n:
-            return np.full(rows.size, -1, np.int64)
-        return np.where(rows >= 0, self.index["pos_of"][rows].astype(np.int64), -1)
-
-    def messages(self) -> None:
-        """Write sendptr and the messages underway."""
-        model, process = self.model, self.model.process
-        m, s = model.messages, model.sends
-        order = np.argsort(m.recv, kind="stable")
-        self.put("recv", m.recv[order])
-        self.put("recv.send", m.send[order])
-        send, recv = self.places(m.send), self.places(m.recv)
-        order = np.argsort(send, kind="stable")
-        recv = recv[order]
-        self.put("queue.send", send[order])
-        self.put("queue.recv", recv)
-        self.put("queue.source", process[m.send_location[order]])
-        self.put("queue.destination", process[m.recv_location[order]])
-        self.put("queue.latest", np.maximum.reduceat(recv, np.arange(0, recv.size, BLOCK)) if recv.size else recv)
-        lost = np.flatnonzero(~np.isin(s.send, m.send) & ~s.is_cancelled)
-        lost = lost[np.argsort(self.places(s.send[lost]))]
-        source = process[s.location[lost]]
-        self.put("lost.send", self.places(s.send[lost]))
-        self.put("lost.source", source)
-        self.put("lost.destination", model.communicators.process_of(s.communicator[lost], s.destination[lost], source))
-
-    def collectives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return instance and EXIT of the participants of collective operations, and a mask of complete instances."""
-        c, m = self.model.collectives, self.model.collective_members
-        return m.collective, m.exit, c.n_members >= c.size
-
-    def constructs(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return instance and EXIT of the threads in constructs, and a mask of the complete instances."""
-        c, m, teams = self.model.constructs, self.model.construct_members, self.model.teams
-        return m.construct, m.exit, c.n_members >= (teams.n_threads[c.team] if len(c) else 0)
-
-    def instances(
-        self, name: str, instance: NDArray[np.int64], leave: NDArray[np.int64], whole: NDArray[np.bool_]
-    ) -> None:
-        """Write complete instances, ordered by the EXIT that completes them."""
-        whole = whole.copy()
-        whole[instance[leave < 0]] = False
-        kept = whole[instance]
-        places = self.places(leave[kept])
-        _, group = np.unique(instance[kept], return_inverse=True)
-        n = int(group.max(initial=-1)) + 1
-        completed = Segments(group, n).max(places) if n else np.zeros(0, np.int64)
-        rank = np.empty(n, np.int64)
-        order = np.argsort(completed, kind="stable")
-        rank[order] = np.arange(n)
-        members = np.lexsort((places, rank[group])) if n else group
-        self.put(name, completed[order])
-        self.put(f"{name}.start", np.concatenate([[0], np.cumsum(np.bincount(rank[group], minlength=n))]))
-        self.put(f"{name}.member", places[members])
-
-    def threads(self) -> None:
-        """Write forkptr, lockptr, and the intervals in which threads inherit the stack of a FORK."""
-        model, teams, of = self.model, self.model.teams, self.model.team_instances
-        order = np.argsort(teams.join, kind="stable")
-        order = order[teams.join[order] >= 0]
-        # one team instance per FORK, or several if threads begin in teams one by one
-        join, first = np.unique(teams.join[order], return_index=True)
-        self.put("join", join)
-        self.put("join.fork", teams.fork[order[first]])
-        rows, previous = model.lockptr
-        order = np.argsort(rows, kind="stable")
-        self.put("lock", rows[order])
-        self.put("lock.previous", previous[order])
-        begin, end, fork, counts = [], [], [], []
-        for location in range(self.n_locations):
-            mine = of.begins_of(location)
-            instance = of.instance[mine]
-            events = of.events.at(location)
-            if of.forker[location] >= 0:
-                started, stopped = self.places(teams.fork[instance]), self.places(teams.join[instance])
-                empty = np.ones(instance.size, bool)
-            else:
-                is_end = events.kind == EventKind.THREAD_TEAM_END
-                pair = pair_nested(events.is_begin, is_end)[events.is_begin]
-                row = events.row[events.is_begin]
-                started = self.places(row)
-                stopped = self.places(pick(events.row, pair))
-                empty = self.index["enterptr"][row] < 0
-            stopped = np.where(stopped >= 0, stopped, OPEN)
-            kept = ~of.is_master[mine] & (teams.fork[instance] >= 0) & empty
-            order = np.argsort(started[kept], kind="stable")
-            begin.append(started[kept][order])
-            end.append(stopped[kept][order])
-            fork.append(teams.fork[instance][kept][order])
-            counts.append(order.size)
-        nothing = np.zeros(0, np.int64)
-        self.put("inherit.start", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
-        self.put("inherit.begin", np.concatenate([*begin, nothing]))
-        self.put("inherit.end", np.concatenate([*end, nothing]))
-        self.put("inherit.latest", np.concatenate([*(np.maximum.accumulate(e) for e in end), nothing]))
-        self.put("inherit.fork", np.concatenate([*fork, nothing]))
-
-    def call_tree(self) -> None:
-        """Write the call paths that were entered themselves, which excludes those of flushes and those above tasks."""
-        tree, profile, n = self.model.call_paths, self.model.profile, len(self.model.call_paths)
-        representative = tree.representative.copy()
-        if n:
-            own = self.index["call_path"][representative] == np.arange(n)
-            own &= self.index["type"][representative] == NUMBER["ENTER"]
-            representative[~own] = -1
-        parent = tree.parent.astype(np.int64)
-        for i in range(n):
-            # parents come first
-            if parent[i] >= 0 and representative[parent[i]] < 0:
-                parent[i] = parent[parent[i]]
-        visits = np.zeros(n, np.int64)
-        np.add.at(visits, profile.call_path, profile.visits)
-        self.put("node.parent", parent)
-        self.put("node.representative", representative)
-        self.put("node.visits", visits)
+    region = region.copy()
+    region[unnamed] = region[enter[unnamed] - first]
+    return region
 
 
-_OPENMP = PARADIGMS.index("openmp")
+def _final_top(columns: dict[str, NDArray[Any]], first: int) -> int:
+    """Return the top of the stack after the last event; -1 if the stack is empty."""
+    n = columns["kind"].size
+    if not n:
+        return -1
+    last = int(columns["type"][-1])
+    enter = int(columns["enterptr"][-1])
+    if last == NUMBER["ENTER"]:
+        return first + n - 1
+    if is_type(TYPES[last], "EXIT"):
+        return int(columns["enterptr"][enter - first]) if enter >= 0 else -1
+    return enter
+
+
+def _write_sides(b: Building) -> None:
+    """Write the side tables unchanged, location by location; their rows ascend."""
+    for name, table in b.store.tables.items():
+        n = b.store.n_rows(name)
+        if not n or name in ("events", "ties") or "row" not in table.names:
+            continue
+        with ExitStack() as stack:
+            files = {c.name: stack.enter_context(_begin(b, f"{name}.{c.name}", c.dtype, n)) for c in table.columns}
+            for location in range(b.model.n_locations):
+                if b.store.n_rows(name, location):
+                    columns = b.store.read(name, location)
+                    for column, file in files.items():
+                        write_array(file, columns[column])
+
+
+def write_order(b: Building) -> None:
+    """Write the chronological order, window by window."""
+    time, dtype = b.made["time"], row_dtype(b.n_events)
+    pos_of = _reserve(b, "pos_of", dtype, b.n_events)
+    _stream(b, "row_of", dtype, b.n_events, b.model.order.fill_positions(time, pos_of))
+    if isinstance(pos_of, np.memmap):
+        pos_of.flush()
+
+
+# -- links between events ----------------------------------------------------------------------------------------------
+
+
+def _places(b: Building, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the chronological places of rows, from 0; null stays -1."""
+    if not b.n_events:
+        return np.full(rows.size, -1, np.int64)
+    return np.where(rows >= 0, b.made["pos_of"][rows].astype(np.int64), -1)
+
+
+def _write_messages(b: Building) -> None:
+    """Write sendptr and the messages underway."""
+    model, process = b.model, b.model.process
+    m, s = model.messages, model.sends
+    order = np.argsort(m.recv, kind="stable")
+    _put(b, "recv", m.recv[order])
+    _put(b, "recv.send", m.send[order])
+    send, recv = _places(b, m.send), _places(b, m.recv)
+    order = np.argsort(send, kind="stable")
+    recv = recv[order]
+    _put(b, "queue.send", send[order])
+    _put(b, "queue.recv", recv)
+    _put(b, "queue.source", process[m.send_location[order]])
+    _put(b, "queue.destination", process[m.recv_location[order]])
+    _put(b, "queue.latest", np.maximum.reduceat(recv, np.arange(0, recv.size, BLOCK)) if recv.size else recv)
+    lost = np.flatnonzero(~np.isin(s.send, m.send) & ~s.is_cancelled)
+    lost = lost[np.argsort(_places(b, s.send[lost]))]
+    source = process[s.location[lost]]
+    _put(b, "lost.send", _places(b, s.send[lost]))
+    _put(b, "lost.source", source)
+    _put(b, "lost.destination", model.communicators.process_of(s.communicator[lost], s.destination[lost], source))
+
+
+def _collectives(b: Building) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return instance and EXIT of the participants of collective operations, and a mask of complete instances."""
+    c, m = b.model.collectives, b.model.collective_members
+    return m.collective, m.exit, c.n_members >= c.size
+
+
+def _constructs(b: Building) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return instance and EXIT of the threads in constructs, and a mask of the complete instances."""
+    c, m, teams = b.model.constructs, b.model.construct_members, b.model.teams
+    return m.construct, m.exit, c.n_members >= (teams.n_threads[c.team] if len(c) else 0)
+
+
+def _write_instances(
+    b: Building, name: str, instance: NDArray[np.int64], leave: NDArray[np.int64], whole: NDArray[np.bool_]
+) -> None:
+    """Write complete instances, ordered by the EXIT that completes them."""
+    whole = whole.copy()
+    whole[instance[leave < 0]] = False
+    kept = whole[instance]
+    places = _places(b, leave[kept])
+    _, group = np.unique(instance[kept], return_inverse=True)
+    n = int(group.max(initial=-1)) + 1
+    completed = Segments(group, n).max(places) if n else np.zeros(0, np.int64)
+    rank = np.empty(n, np.int64)
+    order = np.argsort(completed, kind="stable")
+    rank[order] = np.arange(n)
+    members = np.lexsort((places, rank[group])) if n else group
+    _put(b, name, completed[order])
+    _put(b, f"{name}.start", np.concatenate([[0], np.cumsum(np.bincount(rank[group], minlength=n))]))
+    _put(b, f"{name}.member", places[members])
+
+
+def _write_threads(b: Building) -> None:
+    """Write forkptr, lockptr, and the intervals in which threads inherit the stack of a FORK."""
+    model, teams, of = b.model, b.model.teams, b.model.team_instances
+    order = np.argsort(teams.join, kind="stable")
+    order = order[teams.join[order] >= 0]
+    # one team instance per FORK, or several if threads begin in teams one by one
+    join, first = np.unique(teams.join[order], return_index=True)
+    _put(b, "join", join)
+    _put(b, "join.fork", teams.fork[order[first]])
+    rows, previous = model.lockptr
+    order = np.argsort(rows, kind="stable")
+    _put(b, "lock", rows[order])
+    _put(b, "lock.previous", previous[order])
+    begin, end, fork, counts = [], [], [], []
+    for location in range(b.model.n_locations):
+        mine = of.begins_of(location)
+        instance = of.instance[mine]
+        events = of.events.at(location)
+        if of.forker[location] >= 0:
+            started, stopped = _places(b, teams.fork[instance]), _places(b, teams.join[instance])
+            empty = np.ones(instance.size, bool)
+        else:
+            is_end = events.kind == EventKind.THREAD_TEAM_END
+            pair = pair_nested(events.is_begin, is_end)[events.is_begin]
+            row = events.row[events.is_begin]
+            started = _places(b, row)
+            stopped = _places(b, pick(events.row, pair))
+            empty = b.made["enterptr"][row] < 0
+        stopped = np.where(stopped >= 0, stopped, OPEN)
+        kept = ~of.is_master[mine] & (teams.fork[instance] >= 0) & empty
+        order = np.argsort(started[kept], kind="stable")
+        begin.append(started[kept][order])
+        end.append(stopped[kept][order])
+        fork.append(teams.fork[instance][kept][order])
+        counts.append(order.size)
+    nothing = np.zeros(0, np.int64)
+    _put(b, "inherit.start", np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]))
+    _put(b, "inherit.begin", np.concatenate([*begin, nothing]))
+    _put(b, "inherit.end", np.concatenate([*end, nothing]))
+    _put(b, "inherit.latest", np.concatenate([*(np.maximum.accumulate(e) for e in end), nothing]))
+    _put(b, "inherit.fork", np.concatenate([*fork, nothing]))
+
+
+def _write_call_tree(b: Building) -> None:
+    """Write the call paths that were entered themselves, which excludes those of flushes and those above tasks."""
+    tree, profile, n = b.model.call_paths, b.model.profile, len(b.model.call_paths)
+    representative = tree.representative.copy()
+    if n:
+        own = b.made["call_path"][representative] == np.arange(n)
+        own &= b.made["type"][representative] == NUMBER["ENTER"]
+        representative[~own] = -1
+    parent = tree.parent.astype(np.int64)
+    for i in range(n):
+        # parents come first
+        if parent[i] >= 0 and representative[parent[i]] < 0:
+            parent[i] = parent[parent[i]]
+    visits = np.zeros(n, np.int64)
+    np.add.at(visits, profile.call_path, profile.visits)
+    _put(b, "node.parent", parent)
+    _put(b, "node.representative", representative)
+    _put(b, "node.visits", visits)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from xml.parsers import expat
 
@@ -122,7 +123,6 @@ class CubeParser:
         self._sites: dict[str, Element] = {}
         self._row_of: dict[int, int] = {}
         self._numbers: dict[str, set[int]] = {}
-        self._orders: dict[str, NDArray[np.int64]] = {}
         self._open: list[Element] = []
         self._rows: list[int] = []
         self._text: list[str] | None = None
@@ -389,12 +389,10 @@ class CubeParser:
         CubeW, `cube_metric_create_enumeration`: depth first for EXCLUSIVE; all children of a node before their own
         children for INCLUSIVE; by id for SIMPLE.
         """
-        n = len(self.call_paths)
-        if kind in self._orders:
-            return self._orders[kind]
         if kind == "SIMPLE":
             return np.argsort([c.number for c in self.call_paths], kind="stable").astype(np.int64)
-        if kind != "INCLUSIVE":
-            return np.arange(n)
-        self._orders[kind] = inclusive_order([c.parent for c in self.call_paths])
-        return self._orders[kind]
+        return self._inclusive_order if kind == "INCLUSIVE" else np.arange(len(self.call_paths))
+
+    @cached_property
+    def _inclusive_order(self) -> NDArray[np.int64]:
+        return inclusive_order([c.parent for c in self.call_paths])

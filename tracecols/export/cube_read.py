@@ -349,11 +349,7 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
 
 def _read_cubex(path: Path) -> SeverityCube:
     with open_regular(path) as file:
-        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    return _read_members(path, _members(path, content))
-
-
-def _read_members(path: Path, members: dict[str, memoryview]) -> SeverityCube:
+        members = _members(path, memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     if "anchor.xml" not in members:
         raise SeverityError(f"{path} is an archive without anchor.xml\n  a .cubex has one")
     parser = CubeParser(f"{path}: anchor.xml")

@@ -86,7 +86,7 @@ CUBE3 = Format("3.0", "INTEGER", "INTEGER", "FLOAT")
 def values_of(cube: SeverityCube, name: str) -> NDArray[Any]:
     """Return the values of a property's cells as written to a file; (n,) float64 seconds, else int64 or float64."""
     values, scale = cube.cells[name].value, cube.scale(name)
-    is_time = cube.properties.unit[cube.properties.number[name]] == "sec"
+    is_time = cube.properties.unit_of(name) == "sec"
     result: NDArray[Any] = values * scale if is_time else values
     return result
 
@@ -98,7 +98,7 @@ def data_type(cube: SeverityCube, name: str, form: Format) -> str:
     if not cube.properties.adds_up(name):
         return EXTREMES[cube.properties.reduction(name)]
     values = values_of(cube, name)
-    if values.dtype.kind == "f" or cube.properties.unit[cube.properties.number[name]] == "sec":
+    if values.dtype.kind == "f" or cube.properties.unit_of(name) == "sec":
         return form.real
     return form.signed if values.size and int(values.min()) < 0 else form.integer
 

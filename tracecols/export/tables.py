@@ -134,7 +134,6 @@ TABLES: dict[str, Callable[[pd.DataFrame, Path], None]] = {
     ".json": write_json,
 }
 
-
 CUBES: dict[str, Callable[[SeverityCube, Path], None]] = {".cubex": write_cubex, ".cube": write_cube3}
 
 

@@ -106,29 +106,15 @@ TimelineItem = Track | TrackEvents | Samples
 
 
 class Timeline:
-    """The content of a timeline.
+    """The content of a timeline: events of `locations`, by default of all, with start <= time < stop (ticks); slices
+    that are open at `start` or `stop` are clipped there.
 
-    Parameters
-    ----------
-    locations : iterable of int, optional
-        Rows of the locations to show; all by default.
-    start, stop : int, optional
-        Ticks: events with start <= time < stop are shown; slices open at `start` or `stop` are clipped there.
-    waits : iterable of str, optional
-        Ids of properties whose wait states to show, or `all`; None: the properties that report causes.
-    jobs : int, optional
-        Threads to look for messages and wait states; by default one per core.
-    progress : callable, optional
-        Called with the number of events done and the number of all.
+    `waits` are the ids of properties whose wait states are shown, or `all`; None for those that report causes.
+    `progress` is called with the numbers of events done and of all.
 
-    Attributes
-    ----------
-    names, categories : list of str
-        Names of slices and instants, and the categories that `category` (n_names,) int32 refers to.
-    texts : list of str
-        Texts that details refer to: names of communicators and locations, reasons, call paths.
-    n_waits, left_out : dict of str to int
-        Number of wait states by property, and of things that cannot be shown; counted while the items are yielded.
+    `names` are those of slices and instants, and `category`, (n_names,) int32, refers to `categories`. Details refer to
+    `texts`: names of communicators and locations, reasons, call paths. `n_waits` by property and `left_out`, numbers of
+    what cannot be shown, are counted while the items are yielded.
     """
 
     def __init__(
@@ -199,7 +185,7 @@ class Timeline:
         self._first_reason = len(self.texts)
         self.texts += POINTS
         self._text_of_path = self._write_paths(model, stretches)
-        self._causes = self._join_causes()
+        self._flow_of_waits, self._step_of_waits, self._causes = self._join_causes()
         self._path = self._join_stretches(stretches)
 
     def _add_names(self, category: str, *names: str) -> int:
@@ -304,7 +290,7 @@ class Timeline:
 
     def _draw_causes(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the causes of other locations' wait states as instants that arrows lead to."""
-        causes = self._causes[2]
+        causes = self._causes
         low, high = np.searchsorted(causes["location"], [location, location + 1])
         n = int(high - low)
         if not n:
@@ -342,8 +328,7 @@ class Timeline:
         """Return a mask of the events, given by location and time, that are shown; (n,) bool."""
         if not location.size:
             return np.zeros(0, bool)
-        result: NDArray[np.bool_] = self._chosen[location] & (time >= self._first) & (time < self._stop)
-        return result
+        return np.asarray(self._chosen[location] & (time >= self._first) & (time < self._stop), np.bool_)
 
     # -- tracks ------------------------------------------------------------------------------------------------------
 
@@ -416,14 +401,8 @@ class Timeline:
                 yield from self._draw_waits(location, lines[location])
                 yield from self._draw_causes(location, lines[location])
                 yield from self._draw_copies(location, lines[location])
-                for item, n in self._draw_location(location, lines[location]):
-                    if item is not None:
-                        yield item
-                    done += n
-                    if n and self._progress is not None:
-                        self._progress(done, self._before + self._total)
-            else:
-                done += self.store.n_rows("events", location)
+                yield from self._draw_location(location, lines[location], done)
+            done += self.store.n_rows("events", location)
 
     def _track(self, parent: Track | None, name: str, kind: Kind, unit: str = "") -> Track:
         self._n_tracks += 1
@@ -445,13 +424,12 @@ class Timeline:
 
     def _draw_waits(self, location: int, line: Track) -> Iterator[TimelineItem]:
         """Draw the wait states of a location, each property on separate tracks."""
-        flows, steps, _ = self._causes
         for k, waits in enumerate(self._waits):
             at, begin, end = self._shown(waits, location)
             self.n_waits[waits.id] += begin.size
             instants = Instants.none(at.size)
             instants.name[:] = self._first_wait + k
-            instants.flow[:], instants.step[:] = flows[k][at], steps[k][at]
+            instants.flow[:], instants.step[:] = self._flow_of_waits[k][at], self._step_of_waits[k][at]
             cause = waits.cause_location[at]
             instants.fill("cause", np.where(cause >= 0, self._first_label + cause, -1))
             instants.fill("call path", self._texts_of(waits.cause_call_path[at]))
@@ -468,8 +446,8 @@ class Timeline:
         instants.fill("bytes", copies.bytes[at])
         yield from self._nested(line, "Copies", begin, end, instants)
 
-    def _draw_location(self, location: int, line: Track) -> Iterator[tuple[TimelineItem | None, int]]:
-        """Draw the events of a location; yield each item with the number of events done since the previous one."""
+    def _draw_location(self, location: int, line: Track, n_before: int) -> Iterator[TimelineItem]:
+        """Draw the events of a location, and report the progress; `n_before` events have been processed before."""
         store, n_events = self.store, self.store.n_rows("events", location)
         first_row = int(self.store.first_rows[location])
         p2p = SideReader(store, "p2p", location)
@@ -481,16 +459,15 @@ class Timeline:
             columns = store.read("events", location, None, base, top)
             rows, instants = self._instants(first_row, base, top, p2p.until(top))
             for time, what, name, instant in builder.draw(columns, rows, top == n_events):
-                yield TrackEvents(line, self.ns(time), what, name, instant, instants), 0
+                yield TrackEvents(line, self.ns(time), what, name, instant, instants)
             for table, reader in metrics.items():
                 found = reader.until(top)
                 if found is not None:
-                    for item in self._sample(table, found, columns["time"], base, line, counters):
-                        yield item, 0
+                    yield from self._sample(table, found, columns["time"], base, line, counters)
+            if self._progress is not None:
+                n_done = n_events if builder.is_over else top
+                self._progress(n_before + n_done, self._before + self._total)
             if builder.is_over:
-                top = n_events
-            yield None, top - base
-            if top == n_events:
                 return
 
     def _instants(self, first_row: int, base: int, top: int, p2p: Columns | None) -> tuple[NDArray[np.int64], Instants]:

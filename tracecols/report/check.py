@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 CORRECTS = "tracecols correct corrects them, or tracecols convert --correct-clocks"
 """Advice for clocks that disagree."""
 
-
 MUCH = 0.01
 """`check` reports the cost of recording if it is at least this share of the time."""
 
@@ -77,13 +76,11 @@ class Checked:
         """Whether the trace has any inconsistency."""
         return bool(self.contradicting or self.losses or (len(self.pairs) and not self.is_skew_small))
 
-    def _seconds(self, ticks: int) -> float:
-        return float((ticks - self.clock["origin"]) / self.clock["resolution"])
-
     def instances(self, violation: Violation) -> Iterator[tuple[float, str]]:
         """Yield time (seconds) and description (location and details) of the first violations of a constraint."""
         for ticks, location, words in violation.first:
-            yield self._seconds(ticks), f"{self.names.location(location)} {words}"
+            seconds = float((ticks - self.clock["origin"]) / self.clock["resolution"])
+            yield seconds, f"{self.names.location(location)} {words}"
 
     def plain(self) -> dict[str, Any]:
         """Return all results as plain values, for JSON."""
@@ -146,7 +143,7 @@ def recording_in_words(found: Checked) -> str:
     )
 
 
-def _tell_clocks(found: Checked) -> Iterator[str]:
+def _lines_of_clocks(found: Checked) -> Iterator[str]:
     """Report the pairs of locations with violated clock conditions and the offsets that would mend them; the largest
     violations first."""
     pairs, resolution = found.pairs, found.clock["resolution"]
@@ -172,7 +169,7 @@ def _tell_clocks(found: Checked) -> Iterator[str]:
     yield f"{'':>26}    {more}{CORRECTS}"
 
 
-def tell(found: Checked) -> Iterator[str]:
+def lines(found: Checked) -> Iterator[str]:
     """Yield a report of the inconsistencies of a trace, line by line; nothing if there are none."""
     for violation in found.contradicting:
         yield (
@@ -185,7 +182,7 @@ def tell(found: Checked) -> Iterator[str]:
         if violation.first and more:
             yield f"{'':>26}    and {more:,} more"
     if len(found.pairs) and not found.is_skew_small:
-        yield from _tell_clocks(found)
+        yield from _lines_of_clocks(found)
     for what, n in found.losses.items():
         yield f"{n:>12,}  {singular(what) if n == 1 else what}" if n >= 0 else f"{'some':>12}  {what}"
 
@@ -201,7 +198,7 @@ def skew_in_words(found: Checked) -> str:
     )
 
 
-def tell_correction(correction: Correction) -> Iterator[str]:
+def lines_of_correction(correction: Correction) -> Iterator[str]:
     """Yield the violations before and after by kind, and the size of the changes, line by line."""
     before, after, change = correction.before, correction.after, correction.change
     kinds = [kind for kind in before if before[kind] or after[kind]]

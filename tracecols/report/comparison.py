@@ -127,7 +127,7 @@ class ComparisonDisplay:
         ]
 
     def _call_paths(self, first: str, last: str) -> Iterator[RenderableType]:
-        units = [self.axis.unit[self.axis.number[n]] for n in self.chosen]
+        units = [self.axis.unit_of(n) for n in self.chosen]
         unit = "sec" if "sec" in units else units[0]
         roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit and self.axis.adds_up(n)]
         if not roots:

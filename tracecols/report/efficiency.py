@@ -65,9 +65,9 @@ def render(
         for metric in metrics:
             row = next(t.loc[metric] for t in of if metric in t.index)
             depth[metric] = depth.get(row["parent"], -1) + 1
-            cells = [_cell(float(t["value"].get(metric, math.nan)), row["unit"]) for t in of]
-            made.add("  " * depth[metric] + row["title"], *cells)
-            if any(is_above_one(float(t["value"].get(metric, math.nan)), row["unit"]) for t in of):
+            values = [float(t["value"].get(metric, math.nan)) for t in of]
+            made.add("  " * depth[metric] + row["title"], *(_cell(value, row["unit"]) for value in values))
+            if any(is_above_one(value, row["unit"]) for value in values):
                 above.append(f"{row['title']} above 100 %: {why_above_one(metric)}")
         yield made
         yield from made.left_out("run")

@@ -149,10 +149,11 @@ def describe(store: Store, found: Topology | None = None) -> RenderableType:
     events = sorted(m["events_by_kind"].items(), key=lambda kv: -kv[1])
     trouble = _trouble(m)
     left_out = [[n, what] for what, n in m["source"].get("left out", {}).items()]
+    paradigms = Counter(d["regions"].column("paradigm").to_pylist())
     sections: list[tuple[str, list[str], list[list[Any]], int]] = [
         _processes(d),
         ("Events by kind", ["number", "kind"], [[n, NAMES.get(int(k), str(k))] for k, n in events], 1),
-        ("Regions defined", ["number", "paradigm"], _by_number(d["regions"].column("paradigm").to_pylist()), 1),
+        ("Regions defined", ["number", "paradigm"], [[n, paradigm] for paradigm, n in paradigms.most_common()], 1),
         ("Communicators and teams", ["members", "kind", "paradigm", "name"], shorten(_communicators(d)), 1),
         ("Topologies", ["name", "dimensions"], shorten(_topologies(d)), 0),
         ("Counters", [*COUNTER], shorten(_rows_of(d["metric_members"], *COUNTER)), 0),
@@ -209,11 +210,6 @@ def _facts_of(store: Store) -> list[tuple[str, str]]:
 def _rows_of(table: pa.Table, *columns: str) -> list[list[Any]]:
     """Return some columns of a definition table as rows."""
     return [list(row.values()) for row in table.select(columns).to_pylist()]
-
-
-def _by_number(values: Sequence[str]) -> list[list[Any]]:
-    """Return the number of occurrences of each value, the most frequent first."""
-    return [[n, value] for value, n in Counter(values).most_common()]
 
 
 def _processes(d: Mapping[str, pa.Table]) -> tuple[str, list[str], list[list[Any]], int]:

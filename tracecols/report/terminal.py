@@ -36,7 +36,6 @@ DEPTH = 40
 LINES = 5_000
 """Default maximum number of nodes printed of a tree: the largest ones."""
 
-
 SHADES = " ░▒▓█"
 """Shades from zero to the largest value, used where numbers do not fit."""
 
@@ -193,41 +192,33 @@ class Display:
         yield from self._over_time()
         for root in axis.roots:
             whole = cube.whole(root)
-            if not whole or not self._reach(root):
-                continue
-            unit = axis.unit[axis.number[root]]
-
-            def label(name: str, whole: float = whole, unit: str = unit) -> Text:
-                number, how = axis.number[name], self._together(name)
-                line = self._line(name, lambda _: slice(None))
-                text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how), line=line)
-                return text.append(f"  {name}{how}", "dim")
-
-            head = label(root)
-            if not self.plain and axis.adds_up(root):
-                head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
-            tree = Tree(head, guide_style="bright_black")
-
-            shown = self._largest_below(root, whole)
-
-            def grow(branch: Tree, name: str, shown: set[str] = shown, label: Callable[[str], Text] = label) -> None:
-                for child in axis.children[name]:
-                    if child in shown:
-                        grow(branch.add(label(child)), child)
-
-            grow(tree, root)
-            yield tree
-            yield ""
+            if whole and self._reach(root):
+                yield self._property_tree(root, whole)
+                yield ""
         yield from self.groups()
 
-    def _largest_below(self, root: str, whole: float) -> set[str]:
-        """Return the descendants of a root that are shown: those with the largest values, as many as there are rows
-        for."""
-        axis = self.cube.properties
+    def _property_tree(self, root: str, whole: float) -> Tree:
+        """Return the tree of a root and its largest descendants, as many as there are rows for."""
+        cube, axis = self.cube, self.cube.properties
+        unit = axis.unit_of(root)
         reach = {name: self._reach(name) for name in axis.id if name != root and axis.root_of(name) == root}
         large = [name for name, value in reach.items() if value and value >= self.threshold * abs(whole)]
         # parents come before children, and their reach is no smaller
-        return set(sorted(large, key=lambda name: -reach[name])[: max(self.rows - 1, 0)])
+        shown = set(sorted(large, key=lambda name: -reach[name])[: max(self.rows - 1, 0)])
+
+        def label(name: str) -> Text:
+            number, how = axis.number[name], self._together(name)
+            line = self._line(name, lambda _: slice(None))
+            text = self._label(cube.total(name), whole, unit, axis.title[number], plain=bool(how), line=line)
+            return text.append(f"  {name}{how}", "dim")
+
+        head = label(root)
+        if not self.plain and axis.adds_up(root):
+            head.append("  " + self._number(cube.total(root), unit).strip(), "bold")
+        branches = {root: Tree(head, guide_style="bright_black")}
+        for name in filter(shown.__contains__, axis.id):
+            branches[name] = branches[axis.parent[axis.number[name]]].add(label(name))
+        return branches[root]
 
     def _focus(self) -> Iterator[RenderableType]:
         """Yield a line about start-up and shutdown if they are set apart."""
@@ -240,9 +231,6 @@ class Display:
 
     def _whole(self, name: str) -> float:
         return abs(self.cube.total(name)) if self.relative else self.cube.whole(name)
-
-    def _base(self, name: str) -> str:
-        return name if self.relative else self.cube.properties.root_of(name) + self.of
 
     def call_tree(self, name: str) -> Iterator[RenderableType]:
         """Yield the call tree of a property: inclusive and exclusive values."""
@@ -284,7 +272,7 @@ class Display:
         """Return the headline for the value of a property on selected call paths, and what shares refer to."""
         p, number = self.cube.properties, self.cube.properties.number[name]
         whole = abs(selected) if self.relative else self._whole(name)
-        base = "the selection" if self.relative else self._base(name)
+        base = "the selection" if self.relative else p.root_of(name) + self.of
         how = self._together(name) or ("" if self.plain else f", percent of {base}")
         value = self._number(selected, p.unit[number]).strip()
         return Text(f"{p.title[number]} ({name})", "bold").append(f"  {value}{how}", ""), whole
@@ -292,7 +280,7 @@ class Display:
     def system_tree(self, name: str, call_path: str) -> Iterator[RenderableType]:
         """Yield the system tree of a property on selected call paths."""
         cube, axis = self.cube, self.cube.system
-        unit, how = cube.properties.unit[cube.properties.number[name]], self._together(name)
+        unit, how = cube.properties.unit_of(name), self._together(name)
         mask = cube.find_call_paths(call_path)
         values = cube.by_system(name, mask)
         head, whole = self._of_selection(name, cube.total(name, mask))
@@ -336,7 +324,7 @@ class Display:
         name = cube.find_property(name)
         if not cube.properties.adds_up(name):
             raise SeverityError(f"{name} does not add up, so that it cannot be shown on a grid\n  see cube.on_topology")
-        unit = cube.properties.unit[cube.properties.number[name]]
+        unit = cube.properties.unit_of(name)
         t = cube.find_topology(int(topology) if topology.isdecimal() else topology)
         values = cube.on_topology(t, name, call_path)
         largest = float(np.nanmax(np.abs(values), initial=0.0))

@@ -75,7 +75,7 @@ def other_losses(e: Evidence) -> Result:
     whole = e.seconds(e.cells(TIME))
     lost = {name: e.seconds(e.cells(name)) for name in beside}
     found = [
-        Statement(axis.title[axis.number[name]], seconds / whole, "share", seconds)
+        Statement(axis.title_of(name), seconds / whole, "share", seconds)
         for name, seconds in sorted(lost.items(), key=lambda part: -part[1])
         if seconds > 0 and whole
     ]

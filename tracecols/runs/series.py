@@ -141,8 +141,8 @@ def _together(together: Comparison, properties: tuple[str, ...]) -> tuple[list[s
                 f"{', '.join(names)} do not add up: {next(n for n in names if axis.is_computed(n))} is computed from "
                 "others\n  look at one of them at a time"
             )
-        return names, axis.unit[axis.number[names[0]]], True
-    of_unit = {axis.unit[axis.number[name]]: name for name in together.below(*names)}
+        return names, axis.unit_of(names[0]), True
+    of_unit = {axis.unit_of(name): name for name in together.below(*names)}
     if len(of_unit) > 1:
         examples = ", ".join(f"{name} in {unit}" for unit, name in of_unit.items())
         raise SeverityError(f"properties of different units do not add up: {examples}\n  look at those of one unit")
@@ -157,7 +157,7 @@ def _of_metric(together: Comparison, name: str) -> pd.DataFrame:
     axis, paths = together.united[0].properties, together.united[0].call_paths
     values = np.stack([cube.by_call_path(name, "iee") for cube in together.united])
     at = np.flatnonzero(values.any(axis=0) & np.isfinite(values).all(axis=0))
-    table = pd.DataFrame({"property": name, "title": axis.title[axis.number[name]]}, index=range(at.size))
+    table = pd.DataFrame({"property": name, "title": axis.title_of(name)}, index=range(at.size))
     table["call_path"] = paths.paths_of(at.tolist())
     return table.assign(**{n: v[at] for n, v in zip(together.names, values, strict=True)})
 

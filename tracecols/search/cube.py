@@ -86,7 +86,7 @@ def analyze_model(
         system,
         {p.id: choice.cells(model, cells[p.id]) for p in shown},
         _facts(model, conventions, search, choice, notes),
-        model.topologies,
+        list(model.topologies),
         **divided,
     )
 

@@ -14,7 +14,7 @@ from tracecols.conversion import convert
 from tracecols.errors import SourceError
 from tracecols.export.cube_read import read_cube
 from tracecols.given.files import check_path
-from tracecols.once import Recent
+from tracecols.once import Kept, Recent
 from tracecols.store.layout import ARCHIVES, CUBES, identity, kind_of_folder, recognised
 from tracecols.trace import Trace
 from tracecols.work.scratch import temporary_folder
@@ -48,7 +48,7 @@ class Files:
         self.allowed = tuple(dict.fromkeys(path.resolve() for path in allowed))
         self._jobs, self._memory = jobs, memory
         self._stack = ExitStack()
-        self._stores: dict[tuple[Path, frozenset[tuple[str, int, int, int]]], Path] = {}
+        self._stores = Kept[tuple[Path, frozenset[tuple[str, int, int, int]]], Path]()
         self._traces = Recent[tuple[Path, tuple[int, ...]], Trace](KEPT)
         self._cubes = Recent[tuple[Path, tuple[int, ...]], "SeverityCube"](KEPT)
 
@@ -113,11 +113,12 @@ class Files:
     def _converted(self, path: Path) -> Path:
         """Return the temporary store of an archive; it is made anew if a file of the archive was replaced or
         changed."""
-        key = path, _state(path)
-        if key not in self._stores:
+
+        def make() -> Path:
             folder = self._stack.enter_context(temporary_folder())
-            self._stores[key] = convert(path, folder / f"{path.name.partition('.')[0]}.trace", jobs=self._jobs)
-        return self._stores[key]
+            return convert(path, folder / f"{path.name.partition('.')[0]}.trace", jobs=self._jobs)
+
+        return self._stores.get((path, _state(path)), make)
 
 
 def _state(path: Path) -> frozenset[tuple[str, int, int, int]]:

@@ -29,7 +29,6 @@ BY = ("position", "aggregate")
 OF_ANY_TREES = ("conventions", "counts", "narrowed", "focus", "operation", "of", "whole", "left_out")
 """Facts that are neither times in ticks nor numbers of call paths and locations."""
 
-
 MUST_AGREE = {
     "aggregation": ("its values are {!r} in one cube and {!r} in another", "the cubes come from different tools"),
     "formula": ("it is computed as {!r} in one cube and as {!r} in another", "give one of them another name"),
@@ -249,9 +248,7 @@ def _converted(cube: Severities, resolution: int) -> dict[str, Cells]:
     axis, result = cube.properties, dict(cube.cells)
 
     for name in reversed(_times(cube)):
-        parts = (
-            [child for child in axis.parts(name) if axis.unit[axis.number[child]] == "sec"] if resolution > 1 else []
-        )
+        parts = [child for child in axis.parts(name) if axis.unit_of(child) == "sec"] if resolution > 1 else []
         exclusive = cube.cells[name].without([cube.cells[child] for child in parts])
         cells = Cells(exclusive.key, _ticks(exclusive.value, cube.resolution, resolution))
         for child in parts:
@@ -343,10 +340,9 @@ def _period_cells(
     cube: Severities, name: str, paths: NDArray[np.int64], locations: NDArray[np.int64], resolution: int
 ) -> PeriodCells:
     """Return the severities of a property by period on other trees; times are in ticks of the given resolution."""
-    nothing = np.zeros(0, np.int32)
-    found = cube.period_cells.get(name, PeriodCells(nothing, nothing, nothing, np.zeros(0, np.int64)))
+    found = cube.period_cells.get(name, PeriodCells.empty())
     value = found.value
-    if len(found) and cube.properties.unit[cube.properties.number[name]] == "sec":
+    if len(found) and cube.properties.unit_of(name) == "sec":
         value = _ticks(value, cube.resolution, resolution)
     return PeriodCells.ordered(paths[found.call_path], locations[found.location], found.period, value)
 
@@ -371,7 +367,7 @@ def _result(operation: str, cubes: Sequence[Cube], cells: dict[str, Cells], **mo
     narrowed = first.facts.get("narrowed")
     if narrowed and all(cube.facts.get("narrowed") == narrowed for cube in cubes):
         facts["narrowed"] = narrowed
-    return first.replaced(cells=cells, facts=facts, periods=None, period_cells=None)
+    return first.replaced(cells=cells, facts=facts, periods=None, period_cells={})
 
 
 def _left_out(cube: Severities) -> dict[str, Any]:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 STREAM = "stream"
 """Kind of the nodes of streams of devices in the system tree."""
 
-
 SHOWN = 20
 """Maximum number of rows of a tree that its repr shows."""
 
@@ -212,12 +211,20 @@ class PropertyAxis:
 
         def title(name: str, heading: str) -> str:
             above = [of for of in self.above(name) if of == heading or not self.is_heading[self.number[of]]]
-            return ", ".join(self.title[self.number[of]] for of in [*reversed(above), name])
+            return ", ".join(self.title_of(of) for of in [*reversed(above), name])
 
         found = {name: title(name, heading="") for name in self.id}
         n_same = Counter(found.values())
         parents = zip(self.id, self.parent, strict=True)
         return {name: found[name] if n_same[found[name]] == 1 else title(name, parent) for name, parent in parents}
+
+    def title_of(self, name: str) -> str:
+        """Return the title of a property."""
+        return self.title[self.number[name]]
+
+    def unit_of(self, name: str) -> str:
+        """Return the unit of the values of a property; `sec` for times, which are stored as ticks."""
+        return self.unit[self.number[name]]
 
     def above(self, name: str) -> list[str]:
         """Return the properties above one, from its parent to its root."""

@@ -153,8 +153,8 @@ def explain(
         cells = {p: Cells(parts[p].key[v > 0], v[v > 0]) for p, v in mine.items() if (v > 0).any()}
         total = sum(float(c.value.sum()) for c in cells.values())
         result.append(Explained(cause, cells, sure / total if total else 0.0))
-    rest = {p: parts[p] if p not in left else _remaining(parts[p], left[p], value[p]) for p in parts}
-    return result, rest
+    is_taken = {p: p in left and not np.array_equal(left[p], value[p]) for p in parts}
+    return result, {p: Cells(c.key, left[p]).where(left[p] > 0) if is_taken[p] else c for p, c in parts.items()}
 
 
 def _explained_of(cause: Mapping[str, Any]) -> list[NDArray[np.int64]]:
@@ -172,13 +172,6 @@ def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
     positive = np.maximum(value, 0)
     whole = float(positive.sum())
     return np.asarray(positive * (max(float(value.sum()), 0.0) / whole if whole else 0.0), np.float64)
-
-
-def _remaining(part: Cells, left: NDArray[np.float64], value: NDArray[np.float64]) -> Cells:
-    """Return cells less what was taken of them; unchanged if nothing was."""
-    if np.array_equal(left, value):
-        return part
-    return Cells(part.key[left > 0], left[left > 0])
 
 
 def _take(

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.kernels import groups, trees
+from tracecols.once import Recent
 from tracecols.severity.axes import CallAxis
 from tracecols.severity.reduction import LARGEST, filled, narrowed, reduce_at, reduce_upwards, widened
 
 MOST_KEPT = 1 << 24
 """Maximum number of cells that `Made` keeps."""
-
 
 C = TypeVar("C", bound=Sized)
 
@@ -28,27 +28,12 @@ class Made(Mapping[str, C]):
 
     def __init__(self, names: Iterable[str], make: Callable[[str], C]) -> None:
         self._names, self._make = dict.fromkeys(names), make
-        self._kept: dict[str, C] = {}
-        self._n = 0
+        self._kept = Recent[str, C](MOST_KEPT, len)
 
     def __getitem__(self, name: str) -> C:
         if name not in self._names:
             raise KeyError(name)
-        found = self._kept.pop(name, None)
-        if found is not None:
-            self._kept[name] = found
-            return found
-        self._kept[name] = found = self._make(name)
-        self._n += len(found)
-        if self._n > MOST_KEPT:
-            # a copy, as other threads may access the mapping at the same time
-            kept = list(self._kept.items())
-            self._n = sum(len(cells) for _, cells in kept)
-            for other, cells in kept:
-                if self._n > MOST_KEPT and other != name:
-                    self._kept.pop(other, None)
-                    self._n -= len(cells)
-        return found
+        return self._kept.get(name, lambda: self._make(name))
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -58,6 +43,10 @@ class Made(Mapping[str, C]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # without what is kept, which is made again
+        return Made, (list(self._names), self._make)
 
 
 class Cells:

@@ -97,28 +97,38 @@ def wrong_references(name: str, tables: Mapping[str, Columns]) -> str:
     return f"table {name}, column {column}, row {at}: {what}" if at >= 0 else ""
 
 
-def wrong_cells(
-    name: str,
-    tables: Mapping[str, Mapping[str, NDArray[Any]]],
-    order: Sequence[NDArray[Any]],
-    starts: NDArray[np.int64],
-    is_float: NDArray[np.bool_],
-) -> str:
-    """Check cells whose references are valid: rows ascend, none occurs twice, and all values are numbers.
+def wrong_tables(tables: Mapping[str, Mapping[str, NDArray[Any]]], kind: str, is_float: NDArray[np.bool_]) -> str:
+    """Check all tables of a cube. `kind` is that of its periods, if it has any; values of properties in `is_float` are
+    the bits of a float64."""
+    found = wrong_trees(tables) or _wrong_cells("cells", tables, is_float)
+    if not found and "periods" in tables:
+        found = _wrong_periods(tables, kind)
+    for name in ("period_cells", "outside_cells"):
+        if not found and name in tables:
+            found = _wrong_cells(name, tables, is_float)
+    return found
 
-    `name` is `cells`, `period_cells` or `outside_cells`; `order` holds the columns that the rows of a property are
-    ordered by, the most significant first; `starts` is the first row of every property; where `is_float`, values are
-    the bits of a float64.
-    """
-    row = _first_disorder(tables[name]["property"], order, starts)
+
+def starts_of(prop: NDArray[Any], n_properties: int) -> NDArray[np.int64]:
+    """Return the first row of every property in a table of cells, and the number of rows."""
+    return np.asarray(np.searchsorted(prop, np.arange(n_properties + 1, dtype=np.int32)), np.int64)
+
+
+def _wrong_cells(name: str, tables: Mapping[str, Mapping[str, NDArray[Any]]], is_float: NDArray[np.bool_]) -> str:
+    """Check references of cells, that their rows ascend by all other columns, none occurs twice, and that all values
+    are numbers."""
+    if what := wrong_references(name, tables):
+        return what
+    value = tables[name]["value"]
+    order = {c: column for c, column in tables[name].items() if c != "value"}
+    starts = starts_of(order["property"], is_float.size)
+    row = _first_disorder(*order.values(), starts=starts)
     if row >= 0:
-        names = [c for c in tables[name] if c != "value"]
-        this, before = ([int(tables[name][c][i]) for c in names] for i in (row, row - 1))
+        this, before = ([int(column[i]) for column in order.values()] for i in (row, row - 1))
         return (
-            f"table {name}, row {row}: {this} follows {before}, but rows ascend by {', '.join(names)}, and none "
+            f"table {name}, row {row}: {this} follows {before}, but rows ascend by {', '.join(order)}, and none "
             "is there twice"
         )
-    value = tables[name]["value"]
     # only properties with floating-point numbers, unless an integer is too small
     suspects = np.ones(is_float.size, bool) if value.min(initial=0) < -LARGEST else is_float
     for i in np.flatnonzero(suspects & (starts[1:] > starts[:-1])).tolist():
@@ -133,7 +143,7 @@ def wrong_cells(
     return ""
 
 
-def _first_disorder(prop: NDArray[Any], columns: Sequence[NDArray[Any]], starts: NDArray[np.int64]) -> int:
+def _first_disorder(prop: NDArray[Any], *columns: NDArray[Any], starts: NDArray[np.int64]) -> int:
     """Return a row that does not follow the one before in lexicographic order; -1 if there is none."""
     wrong = prop[1:] < prop[:-1]
     if wrong.any():
@@ -164,7 +174,7 @@ def first_wrong_number(values: NDArray[Any]) -> int:
     return int(np.flatnonzero(values < -LARGEST)[0]) if values.min() < -LARGEST else -1
 
 
-def wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
+def _wrong_periods(tables: Mapping[str, Columns], kind: str) -> str:
     """Check phases or bins."""
     if kind not in KINDS_OF_PERIODS:
         return f"the manifest: periods are of kind {kind!r:.60}, expected {' or '.join(KINDS_OF_PERIODS)}"

@@ -76,7 +76,8 @@ class Comparison:
                 )
         self.cubes, self.by = [cube if with_startup else cube.focused() for cube in cubes], by
         self.with_startup = with_startup
-        letters = [_letter(i) for i in range(len(cubes))]
+        # A, B, ..., Z, A1, B1, ...
+        letters = [chr(ord("A") + i % 26) + (str(i // 26) if i >= 26 else "") for i in range(len(cubes))]
         self.names = as_texts(names, "names of runs", SeverityError) if names is not None else letters
         if len(set(self.names) - set(COLUMNS)) != len(cubes):
             raise SeverityError(
@@ -420,11 +421,6 @@ def runtime_of(cube: SeverityCube, *, with_startup: bool) -> float:
 def _some(names: Sequence[str]) -> str:
     """Return the first names, and the number of the others."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4:,} more" if len(names) > 4 else "")
-
-
-def _letter(number: int) -> str:
-    """Return A, B, ..., Z, A1, B1, ..."""
-    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
 
 
 def compare(

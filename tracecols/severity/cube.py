@@ -150,19 +150,16 @@ class SeverityCube(Severities):
         """
         lines = []
         p = self.properties
-        for name, children in self.properties.children.items():
-            children = [child for child in children if self.properties.adds_up(child)]
-            if (
-                not name
-                or not children
-                or not self.properties.adds_up(name)
-                or any(p.is_estimate[p.number[at]] for at in (name, p.root_of(name)))
-            ):
+        for name, every in p.children.items():
+            children = list(filter(p.adds_up, every))
+            if not name or not children or not p.adds_up(name):
+                continue
+            if any(p.is_estimate[p.number[at]] for at in (name, p.root_of(name))):
                 continue
             for child in children:
                 negative = int((self.cells[child].value < 0).sum())
                 lines += [f"{child} is negative in {counted(negative, 'cell')}"] * (negative > 0)
-            parts = self.properties.parts(name)
+            parts = p.parts(name)
             exceeding = [(f"the children of {name} exceed it", parts)]
             exceeding += [(f"{child} exceeds {name}", [child]) for child in children if child not in parts]
             for words, some in exceeding:
@@ -218,22 +215,15 @@ class SeverityCube(Severities):
             looked_at = self
         if words := focus.in_words(looked_at.facts):
             lines.append(f"  {words}")
+        p, sign = self.properties, "+" if self.is_difference else ""
         whole = looked_at.whole("time") if "time" in self.cells else 0.0
         if whole:
-            shares = [
-                (looked_at.own_total(n), n)
-                for i, n in enumerate(self.properties.id)
-                if self.properties.root_of(n) == "time"
-                and not self.properties.overlaps[i]
-                and self.properties.adds_up(n)
-            ]
+            names = [n for i, n in enumerate(p.id) if p.root_of(n) == "time" and not p.overlaps[i] and p.adds_up(n)]
+            shares = [(looked_at.own_total(n), n) for n in names]
             for value, name in sorted(shares, key=lambda share: -abs(share[0]))[:5]:
                 if value:
-                    sign = "+" if self.is_difference else ""
-                    lines.append(
-                        f"  {value / whole:{sign}7.2%} {value:{sign}12.6f} s  "
-                        f"{self.properties.title[self.properties.number[name]]} ({name})"
-                    )
+                    share = f"{value / whole:{sign}7.2%} {value:{sign}12.6f} s"
+                    lines.append(f"  {share}  {p.title_of(name)} ({name})")
         return printable("\n".join(lines))
 
     def report(
@@ -273,10 +263,8 @@ class SeverityCube(Severities):
             If the file cannot be written, something else exists in its place, there is no such folder, or there are no
             such subdomains.
         """
-        written: Path = provider("cube as a page")(
-            self, path, title, sources, force=force, with_startup=with_startup, subdomains=subdomains
-        )
-        return written
+        write = provider("cube as a page")
+        return Path(write(self, path, title, sources, force=force, with_startup=with_startup, subdomains=subdomains))
 
     def view(self, height: int = 620) -> Any:
         """Return the page of `report` as a notebook widget (extra `notebook`).
@@ -298,9 +286,7 @@ class SeverityCube(Severities):
         return provider("cube as a widget")(self, height)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        bundle: dict[str, Any] = provider("cube in a notebook")(self)
-        return bundle
+        return dict(provider("cube in a notebook")(self))
 
     def _repr_html_(self) -> str:
-        table: str = provider("cube as a table")(self)
-        return table
+        return str(provider("cube as a table")(self))

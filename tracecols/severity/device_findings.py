@@ -39,12 +39,10 @@ INITIALISES = re.compile(
 DEVICE, START_OF_DEVICES = "device", "device_start"
 """Kinds of findings of devices, which no replay tries."""
 
-
 OF_DEVICES: dict[str, Any] = {
     "seconds": 0.0, "share": 0.0, "paid_by": (), "n_paying": 0, "is_even": False, "kind": DEVICE,
 }  # fmt: skip
 """Fields that findings of devices have in common: their time belongs to no thread."""
-
 
 MOSTLY = 0.2
 """Share of the hosts' time from which on the region with most of it is named first."""
@@ -156,9 +154,7 @@ def _hosts_meanwhile(cube: Severities, hosts: NDArray[np.bool_]) -> tuple[tuple[
     for name in dict.fromkeys((of_computation(cube), *parts)):
         if name in cube.cells:
             cells = cube.cells_of(name, "iee")
-            found.append(
-                (axis.title[axis.number[name]], float(np.maximum(cells.value[hosts[cells.location]], 0).sum()))
-            )
+            found.append((axis.title_of(name), float(np.maximum(cells.value[hosts[cells.location]], 0).sum())))
     whole = sum(value for _, value in found)
     shares = [(title, value / whole) for title, value in found if whole and value / whole >= 0.005]
     return tuple(sorted(shares, key=lambda part: -part[1]))

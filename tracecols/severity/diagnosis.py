@@ -93,8 +93,7 @@ class Diagnosis:
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text; `source` is the cube's path, for the commands that show more."""
-        found: str = provider("diagnosis as text")(self, source)
-        return found
+        return str(provider("diagnosis as text")(self, source))
 
     def __str__(self) -> str:
         return printable(self.text())
@@ -103,8 +102,7 @@ class Diagnosis:
         return str(self)
 
     def _repr_html_(self) -> str:
-        found: str = provider("diagnosis as HTML")(self)
-        return found
+        return str(provider("diagnosis as HTML")(self))
 
     def to_dict(self, source: str = "CUBE") -> dict[str, Any]:
         """Return all of it as plain lists, numbers and text for JSON; None where a number is not defined. `source` is
@@ -112,8 +110,7 @@ class Diagnosis:
         found = {"format": "tracecols diagnosis", **vars(self)}
         found["findings"] = [{**asdict(f), "command": f.command(source)} for f in self.findings]
         found["efficiencies"] = [metric._asdict() for metric in self.efficiencies]
-        result: dict[str, Any] = finite(found)
-        return result
+        return dict(finite(found))
 
 
 def name_of(cube: Severities) -> str:
@@ -242,7 +239,6 @@ HYBRID = (
     "openmp_load_balance", "openmp_communication_efficiency",
 )  # fmt: skip
 
-
 PURE = (
     "parallel_efficiency",
     "load_balance",
@@ -252,7 +248,6 @@ PURE = (
     "synchronisation_efficiency",
 )
 """`HYBRID` and `PURE`: factors that a diagnosis shows for programs with several threads per process, and for others."""
-
 
 DEVICE_FACTORS = ("device_load_balance", "device_communication_efficiency", "device_orchestration_efficiency")
 """The factors of the efficiency of devices."""

@@ -436,28 +436,25 @@ def times_of(
     cube has no times or computation, or `within` matches nothing.
     """
     _check(cube)
-    has_mpi, has_openmp, has_devices = _uses(cube)
+    # devices may be used outside of the focus only
+    is_mpi, parallel, has_devices = mpi_call_paths(cube), parallel_call_paths(cube), bool(_device_calls(cube))
     if not with_startup and within is None:
         cube = focused(cube)
-    s, paths = cube.system, cube.call_paths
-    is_thread = s.is_thread
-    is_mpi, parallel = mpi_call_paths(cube), parallel_call_paths(cube)
-    chosen = np.ones(len(paths), bool)
-    if within is not None:
-        chosen = below(cube, cube.find_call_paths(within))
+    s, n_paths, is_thread = cube.system, len(cube.call_paths), cube.system.is_thread
+    chosen = np.ones(n_paths, bool) if within is None else below(cube, cube.find_call_paths(within))
 
     def seconds(name: str, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return (
-            cube.by_location(name, chosen & mask)[is_thread] if name in cube.cells else np.zeros(int(is_thread.sum()))
-        )
+        return cube.by_location(name, chosen & mask)[is_thread]
 
-    everywhere = np.ones(len(paths), bool)
-    total = seconds(ids.TIME, everywhere)
+    total = seconds(ids.TIME, chosen)
     rank = s.rank[is_thread].astype(np.int64)
     # numbers among the threads
     master = (np.cumsum(is_thread) - 1)[s.master[is_thread]]
     outside = (total - seconds(ids.TIME, is_mpi))[master]
-    counted = _is_computed(cube, chosen)
+    # counters are evaluated where there is computation
+    computed = np.zeros(n_paths, bool)
+    computed[_computation_of(cube).call_path] = True
+    device = (seconds(name, ~parallel)[master] + seconds(name, parallel) for name in _device_calls(cube))
     runtime = _runtime(cube, total, master) if within is None else _longest(total, master)
     present = _present(cube, rank, with_startup=with_startup) if within is None else np.ones(rank.size)
     replayed = has_replay(cube) and ideal != APPROXIMATION and within is None and not with_startup
@@ -479,15 +476,12 @@ def times_of(
         ideal=shortest,
         ideal_by=ideal_by,
         window=_window(cube, within),
-        instructions=_counted(cube, INSTRUCTIONS, counted),
-        cycles=_counted(cube, CYCLES, counted),
-        has_mpi=has_mpi,
-        has_openmp=has_openmp,
+        instructions=_counted(cube, INSTRUCTIONS, chosen & computed),
+        cycles=_counted(cube, CYCLES, chosen & computed),
+        has_mpi=bool(is_mpi.any()),
+        has_openmp=bool((cube.call_paths.paradigm == "openmp").any() or parallel.any()),
         has_devices=has_devices,
-        device=sum(
-            (seconds(name, ~parallel)[master] + seconds(name, parallel) for name in _device_calls(cube)),
-            np.zeros(int(is_thread.sum())),
-        ),
+        device=sum(device, np.zeros(rank.size)),
         present=present,
         unknown=cube.facts.get(REPLAY_NOTES, {}) if replayed else {},
     )
@@ -504,12 +498,6 @@ def _present(cube: Severities, rank: NDArray[np.int64], *, with_startup: bool) -
         if window["begin"] < begin < window["end"]:
             result[rank == late["rank"]] = (window["end"] - begin) / (window["end"] - window["begin"])
     return result
-
-
-def _uses(cube: Severities) -> tuple[bool, bool, bool]:
-    """Return whether a program uses MPI, OpenMP, and devices."""
-    openmp = bool((cube.call_paths.paradigm == "openmp").any() or parallel_call_paths(cube).any())
-    return bool(mpi_call_paths(cube).any()), openmp, bool(_device_calls(cube))
 
 
 def _device_calls(cube: Severities) -> list[str]:
@@ -588,17 +576,14 @@ def _useful(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the time in computation per location, outside the run-time systems; (n_locations,) float64."""
     if ids.COMPUTATION in cube.cells:
         return cube.by_location(ids.COMPUTATION, mask)
-    own = cube.cells_of(ids.EXECUTION, "eee").on(mask)
+    own = _computation_of(cube).on(mask)
     result = np.bincount(own.location, own.value.astype(np.float64), cube.system.n_locations)
     return np.asarray(result * cube.scale(ids.EXECUTION), np.float64)
 
 
-def _is_computed(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Select those of the given call paths that have computation; (n_call_paths,) bool."""
-    cells = cube.cells[ids.COMPUTATION] if ids.COMPUTATION in cube.cells else cube.cells_of(ids.EXECUTION, "eee")
-    result = np.zeros(len(cube.call_paths), bool)
-    result[cells.call_path] = True
-    return result & mask
+def _computation_of(cube: Severities) -> Cells:
+    """Return the time in computation; without a property of its own it is the exclusive time of execution."""
+    return cube.cells[ids.COMPUTATION] if ids.COMPUTATION in cube.cells else cube.cells_of(ids.EXECUTION, "eee")
 
 
 def _counted(cube: Severities, names: Sequence[str], mask: NDArray[np.bool_]) -> float:

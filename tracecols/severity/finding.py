@@ -94,8 +94,7 @@ class Finding:
         )
 
     def _repr_html_(self) -> str:
-        found: str = provider("finding as HTML")(self)
-        return found
+        return str(provider("finding as HTML")(self))
 
     def command(self, source: str = "CUBE") -> str:
         """Return the command that shows more of it."""
@@ -220,21 +219,20 @@ def _paying(parts: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     return paying
 
 
-def payers(
-    cube: Severities, by_location: NDArray[np.floating[Any]], total: float
-) -> tuple[NDArray[np.int64], tuple[Place, ...]]:
-    """Return the locations that have a part of a finding, and the three with the largest."""
+def costs_of_locations(cube: Severities, own: Cells, scale: float, total: float, seconds: float) -> dict[str, Any]:
+    """Return the fields of `Finding` on its sum over all locations (`total`, a part of `seconds`), and on the locations
+    that pay for it; `own` are its cells."""
+    by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
     paying = _paying(by_location) if total > 0 else np.zeros(0, np.int64)
-    order = paying[np.argsort(-by_location[paying], kind="stable")][:3]
-    return paying, tuple(
-        Place(location_in_words(cube.system, int(i)), "", float(by_location[i]), float(by_location[i]) / total)
-        for i in order
-    )
-
-
-def is_even(by_location: NDArray[np.floating[Any]], paying: NDArray[np.int64]) -> bool:
-    """Return whether all paying locations pay about the same."""
-    return bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean())
+    largest = paying[np.argsort(-by_location[paying], kind="stable")][:3].tolist()
+    parts = {i: float(by_location[i]) for i in largest}
+    return {
+        "seconds": total,
+        "share": total / seconds if seconds else 0.0,
+        "paid_by": tuple(Place(location_in_words(cube.system, i), "", n, n / total) for i, n in parts.items()),
+        "n_paying": paying.size,
+        "is_even": bool(paying.size > 3 and by_location.max() < 1.1 * by_location[paying].mean()),
+    }
 
 
 def finding_of(
@@ -246,18 +244,12 @@ def finding_of(
     total = float(own.value.sum()) * scale
     if total <= 0 or (seconds and total < LEAST * seconds):
         return
-    by_location = np.bincount(own.location, own.value, cube.system.n_locations) * scale
-    paying, paid_by = payers(cube, by_location, total)
     path, region, best = largest_places(cube, own, scale)
     found: dict[str, Any] = {
         "property": name,
-        "seconds": total,
-        "share": total / seconds if seconds else 0.0,
+        **costs_of_locations(cube, own, scale, total, seconds),
         "where": path,
         "region": region,
-        "paid_by": paid_by,
-        "n_paying": paying.size,
-        "is_even": is_even(by_location, paying),
         "cause": cause_of(cube, causes),
         "meanwhile": (),
         "call_path": best,

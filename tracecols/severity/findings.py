@@ -39,13 +39,12 @@ from tracecols.severity.finding import (
     Place,
     advice_of,
     costs_of,
+    costs_of_locations,
     finding_of,
     is_below,
-    is_even,
     largest_places,
     location_in_words,
     of_computation,
-    payers,
 )
 from tracecols.severity.idle_threads import idle_findings
 from tracecols.severity.lost_time import divided
@@ -54,10 +53,8 @@ from tracecols.severity.queries import Severities
 IDLE_CAUSE = "idle"
 """Kind of findings: devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
 
-
 STRAGGLER = "straggler"
 """Kind of findings: kernels of other ranks wait for a rank (`tracecols.findings.devices`)."""
-
 
 UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
 """`UNKNOWN` and `UNEXPLAINED`: part of its cost per location by which a finding is ranked if no replay predicts its
@@ -106,15 +103,12 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     of_devices = UNEXPLAINED * runtime if is_searched else np.inf
     no_cells: Mapping[str, Cells] = {}
     of_stragglers = _most_of_stragglers(cube, [f for f, _ in of_causes if f.kind == STRAGGLER])
-    return sorted(
-        [*of_causes, *((f, no_cells) for f in found)],
-        key=lambda pair: (
-            *_order(pair[0], part, of_devices, of_stragglers),
-            pair[0].property,
-            pair[0].title,
-            pair[0].what,
-        ),
-    )
+
+    def order(pair: tuple[Finding, Mapping[str, Cells]]) -> tuple[int | float | str, ...]:
+        f, _ = pair
+        return *_order(f, part, of_devices, of_stragglers), f.property, f.title, f.what
+
+    return sorted([*of_causes, *((f, no_cells) for f in found)], key=order)
 
 
 def _most_of_stragglers(cube: Severities, stragglers: Sequence[Finding]) -> float:
@@ -158,7 +152,7 @@ def _order(finding: Finding, part: float, of_devices: float, of_stragglers: floa
 
 
 def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: float) -> Finding:
-    facts, resolution = explained.facts, cube.resolution
+    facts = explained.facts
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
     # a location that computes too long may be waited for in MPI_Finalize only, which is outside the focus
     otherwise = DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and DEVICE_IDLE in cube.cells else of_computation(cube)
@@ -175,32 +169,24 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     else:
         best, path = at, Place("", cube.call_paths.paths_of([at])[0], 0.0, 0.0)
         region = Place("", str(cube.call_paths.name[at]), 0.0, 0.0)
-    by_location = np.bincount(own.location, own.value, cube.system.n_locations) * cube.scale(name)
-    paying, paid_by = payers(cube, by_location, total)
     who = [int(i) for i in facts["locations"]]
     system = cube.system
     words = wording.culprits(
         who, bool(facts["is_process"]), system.rank, system.thread, partial(location_in_words, system)
     )
     name_of_cause = str(facts["evidence"].get("phases") or cube.call_paths.name[at])
-    region_of_cause = wording.short(name_of_cause)
-    several = cube.system.has_threads
-    unit = "thread" if several else "rank"
+    unit = "thread" if system.has_threads else "rank"
     path_of_cause = cube.call_paths.paths_of([at])[0]
-    subject = wording.Subject(region_of_cause, words, unit, "!$omp" in path_of_cause)
+    subject = wording.Subject(wording.short(name_of_cause), words, unit, "!$omp" in path_of_cause)
     # if no waiting is recorded, a replay predicts no gain
-    gain = float(facts["gain"]) / resolution or None
-    ranks = distinct(cube.system.rank[who])
+    gain = float(facts["gain"]) / cube.resolution or None
+    ranks = distinct(system.rank[who])
     return Finding(
         property=name,
         title=cube.properties.full_title[name],
-        seconds=total,
-        share=total / seconds if seconds else 0.0,
+        **costs_of_locations(cube, own, cube.scale(name), total, seconds),
         where=path,
         region=region,
-        paid_by=paid_by,
-        n_paying=paying.size,
-        is_even=is_even(by_location, paying),
         cause=Place(words, path_of_cause, explained.certain * total, explained.certain),
         meanwhile=(),
         advice=wording.advice(facts, subject),
@@ -210,10 +196,10 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
         gain=gain,
         gain_share=None if gain is None else gain / runtime if runtime else 0.0,
         rank=int(ranks[0]) if ranks.size == 1 and ranks[0] >= 0 else None,
-        thread=_thread_of(cube, facts, who) if several else None,
+        thread=_thread_of(cube, facts, who) if system.has_threads else None,
         cause_region=name_of_cause,
         parts=tuple(sorted(of_property.items(), key=lambda part: -part[1])),
-        evidence=_known(facts["evidence"]),
+        evidence={key: value for key, value in facts["evidence"].items() if value is not None},
         shows=wording.evidence(facts, subject),
     )
 
@@ -229,17 +215,13 @@ def _thread_of(cube: Severities, facts: Mapping[str, Any], who: list[int]) -> in
     return 0 if facts["kind"] == "serial" and not who else None
 
 
-def _known(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in evidence.items() if value is not None}
-
-
 def remainder_in_words(cube: Severities, name: str, parts: Mapping[str, Cells]) -> str:
     """Describe what the exclusive severity of a property leaves out; empty if nothing. `parts` are the properties that
     are findings themselves, as `divided` returns them."""
     axis = cube.properties
     beside = axis.parts(name)
     left_out = [c for c in axis.children[name] if (c in beside and len(cube.cells[c])) or len(parts.get(c, ()))]
-    titles = [axis.title[axis.number[part]] for part in left_out]
+    titles = [axis.title_of(part) for part in left_out]
     if not titles:
         return ""
     return f" without {' and '.join(titles)}" if len(titles) <= 2 else f" without the {len(titles)} properties below it"

@@ -9,7 +9,7 @@ before or after it. Threads idle on the call path of their master and are exclud
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.schema.properties import TIME, VISITS
-from tracecols.severity.cells import Made
+from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
 from tracecols.severity.queries import Cube, Severities
 from tracecols.severity.tasks import TAKEN_OFF, SomeCells, roots_of_tasks, second_appearance
@@ -64,7 +64,9 @@ def start_and_end(cube: Severities) -> NDArray[np.bool_]:
     start, end = calls_of(cube, START), calls_of(cube, END)
     result = below(cube, start | end)
     if start.any() and end.any():
-        result |= _above(cube, enclosing(cube, start | end))
+        at = enclosing(cube, start | end)
+        while at >= 0 and (at := int(cube.call_paths.parent[at])) >= 0:
+            result[at] = True
     return result
 
 
@@ -84,13 +86,6 @@ def enclosing(cube: Severities, mask: NDArray[np.bool_]) -> int:
     while at >= 0 and is_repeated[at]:
         at = int(c.parent[at])
     return at
-
-
-def _above(cube: Severities, call_path: int) -> NDArray[np.bool_]:
-    result = np.zeros(len(cube.call_paths), bool)
-    while call_path >= 0 and (call_path := int(cube.call_paths.parent[call_path])) >= 0:
-        result[call_path] = True
-    return result
 
 
 def contexts(cube: Severities) -> NDArray[np.bool_]:
@@ -124,13 +119,18 @@ def without(cube: Cube, apart: NDArray[np.bool_]) -> Cube:
     roots = roots_of_tasks(cube)
     # tasks that stay while their root does not: what the root deducts for them stays, too
     roots = np.where((roots >= 0) & ~apart & apart[roots], roots, -1)
-    cells = Made(cube.cells, partial(_without, cube.cells, apart, roots))
-    by_period = Made(cube.period_cells, partial(_without, cube.period_cells, apart, roots))
+    return _less(cube, partial(_without, apart, roots))
+
+
+def _less(cube: Cube, left_of: Callable[[Any, str], Any]) -> Cube:
+    """Return a cube with what `left_of` returns of the cells of a property, given all cells and its id."""
+    cells: Made[Cells] = Made(cube.cells, partial(left_of, cube.cells))
+    by_period: Made[PeriodCells] = Made(cube.period_cells, partial(left_of, cube.period_cells))
     return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
 
 
 def _without(
-    cells: Mapping[str, SomeCells], apart: NDArray[np.bool_], roots: NDArray[np.int64], name: str
+    apart: NDArray[np.bool_], roots: NDArray[np.int64], cells: Mapping[str, SomeCells], name: str
 ) -> SomeCells:
     """Return the cells of a property on the call paths that stay, less what the program's root deducts for tasks."""
     found, of = cells[name].on(~apart), TAKEN_OFF.get(name)
@@ -169,13 +169,10 @@ def focused(cube: Cube) -> Cube:
 
 def without_start_and_end(cube: Cube) -> Cube:
     """Return a cube without what lies outside of the time between MPI_Init and MPI_Finalize."""
-    outside = cube.outside or {}
-    cells = Made(cube.cells, partial(_inside, cube.cells, outside))
-    by_period = Made(cube.period_cells, partial(_inside, cube.period_cells, outside))
-    return cube.replaced(cells=cells, period_cells=by_period, facts=dict(cube.facts))
+    return _less(cube, partial(_inside, cube.outside or {}))
 
 
-def _inside(cells: Mapping[str, SomeCells], outside: Mapping[str, PeriodCells], name: str) -> SomeCells:
+def _inside(outside: Mapping[str, PeriodCells], cells: Mapping[str, SomeCells], name: str) -> SomeCells:
     """Return the cells of a property less what lies outside of the focus."""
     found, apart = cells[name], outside[name]
     return found - apart if isinstance(found, PeriodCells) else found - apart.summed()

@@ -99,7 +99,7 @@ class Formula(NamedTuple):
         if self.operation == "metric":
             return np.asarray(value_of(self.of), np.float64)
         operands = [operand.evaluate(value_of) for operand in self.of]
-        return _negative(*operands) if len(operands) == 1 else OPERATIONS[self.operation](*operands)
+        return np.asarray(-operands[0]) if len(operands) == 1 else OPERATIONS[self.operation](*operands)
 
     def unit(self, unit_of: Callable[[str], str]) -> str:
         """Return the unit of its value, given those of metrics; empty if it has none, or none that can be named."""
@@ -116,10 +116,6 @@ class Formula(NamedTuple):
         if self.operation == "*" and any(is_number):
             return units[is_number[0]]
         return units[0] if len(set(units)) == 1 and self.operation != "*" else ""
-
-
-def _negative(value: Values) -> Values:
-    return np.asarray(-value, np.float64)
 
 
 def _quotient(one: Values, other: Values) -> Values:

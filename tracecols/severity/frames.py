@@ -279,7 +279,7 @@ def to_xarray(cube: Severities, properties: str | Sequence[str] | None = None) -
     for i, name in enumerate(names):
         cells = cube.cells_of(name)
         values[i, cells.call_path, cells.location] = cells.value * cube.scale(name)
-    units = [cube.properties.unit[cube.properties.number[n]] for n in names]
+    units = [cube.properties.unit_of(n) for n in names]
     return xr.DataArray(
         values,
         dims=("property", "call_path", "location"),

@@ -28,7 +28,6 @@ MEANWHILE = {
 }
 """Description and advice by kind of what a master does while its threads idle; empty advice means the property's."""
 
-
 KINDS = {"computation": "serial", "mpi": "mpi", "io": "mpi", "device": "device"}
 """Kind in `MEANWHILE` by what the master's time counts as (`schema.properties.PARTS`); everything else is `other`."""
 
@@ -80,7 +79,7 @@ def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Fin
             if name and total > 0
         ]
         parts = sorted((p for p in parts if p[1] >= 0.005), key=lambda part: -part[1])
-        title = f"{cube.properties.title[cube.properties.number[IDLE]]} {words}"
+        title = f"{cube.properties.title_of(IDLE)} {words}"
         # in MPI, those that make the masters wait; otherwise the masters are the cause themselves
         causes = costs_of(cube, IDLE) if kind == "mpi" else None
         if (causes is None or not len(causes)) and not (kind == "mpi" and is_part(cube)):

@@ -47,13 +47,9 @@ def divided(cube: Severities) -> dict[str, Cells]:
         own = cube.cells_of(name, "eee")
         for part in axis.children[name]:
             if part in overlapping:
-                taken = result[part] = _common(own, cube.cells[part])
+                others = cube.cells[part]
+                value = np.minimum(others.value, np.maximum(own.at(others.key), 0))
+                taken = result[part] = Cells(others.key, value).where(value > 0)
                 own = own - taken if len(taken) else own
         result[name] = own
     return {name: result[name] for name in candidates if name in result}
-
-
-def _common(cells: Cells, others: Cells) -> Cells:
-    """Return the smaller of both times, cell by cell."""
-    value = np.minimum(others.value, np.maximum(cells.at(others.key), 0))
-    return Cells(others.key, value).where(value > 0)

@@ -47,6 +47,12 @@ class PeriodCells:
     """(n,) int64 or float64: ticks, occurrences, bytes or counts."""
 
     @classmethod
+    def empty(cls) -> PeriodCells:
+        """No cells."""
+        nothing = np.zeros(0, np.int32)
+        return cls(nothing, nothing, nothing, np.zeros(0, np.int64))
+
+    @classmethod
     def ordered(
         cls, call_path: NDArray[Any], location: NDArray[Any], period: NDArray[Any], value: NDArray[Any]
     ) -> PeriodCells:

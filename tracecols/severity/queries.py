@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -56,30 +57,20 @@ def leaves_of(cube: Severities, name: str) -> list[str]:
     return sorted({leaf for operand in cube.operands(name) for leaf in leaves_of(cube, operand)})
 
 
+@dataclass(repr=False, eq=False)
 class Severities:
     """Severities of properties per call path and location. `SeverityCube` describes the attributes, and adds tables,
     files and displays."""
 
-    def __init__(
-        self,
-        properties: PropertyAxis,
-        call_paths: CallAxis,
-        system: SystemAxis,
-        cells: Mapping[str, Cells],
-        facts: dict[str, Any],
-        topologies: Sequence[Topology] = (),
-        periods: PeriodAxis | None = None,
-        period_cells: Mapping[str, PeriodCells] | None = None,
-        outside: dict[str, PeriodCells] | None = None,
-    ) -> None:
-        self.properties = properties
-        self.call_paths = call_paths
-        self.system = system
-        self.cells = cells
-        self.facts = facts
-        self.topologies = list(topologies)
-        self.periods, self.outside = periods, outside
-        self.period_cells: Mapping[str, PeriodCells] = period_cells or {}
+    properties: PropertyAxis
+    call_paths: CallAxis
+    system: SystemAxis
+    cells: Mapping[str, Cells]
+    facts: dict[str, Any]
+    topologies: list[Topology] = field(default_factory=list)
+    periods: PeriodAxis | None = None
+    period_cells: Mapping[str, PeriodCells] = field(default_factory=dict)
+    outside: dict[str, PeriodCells] | None = None
 
     def replaced(self, **columns: Any) -> Self:
         """Return a cube with some attributes replaced; if `cells` is one of them, `outside` is dropped unless it is
@@ -90,19 +81,7 @@ class Severities:
         **columns
             New attributes by name.
         """
-        kept = (
-            "properties",
-            "call_paths",
-            "system",
-            "cells",
-            "facts",
-            "topologies",
-            "periods",
-            "period_cells",
-            "outside",
-        )
-        same = {name: getattr(self, name) for name in kept if name != "outside" or "cells" not in columns}
-        return type(self)(**(same | columns))
+        return replace(self, **({"outside": None} if "cells" in columns else {}) | columns)
 
     @property
     def resolution(self) -> int:
@@ -326,13 +305,12 @@ class Severities:
         row = {
             "id": name,
             "title": name,
-            "unit": formula.unit(lambda operand: p.unit[p.number[operand]]),
+            "unit": formula.unit(lambda operand: p.unit_of(operand)),
             "summary": f"Computed: {text}.",
             "aggregation": "computed",
             "formula": text,
         }
-        none = np.zeros(0, np.int32)
-        nothing = {name: PeriodCells(none, none, none, np.zeros(0, np.int64))}
+        nothing = {name: PeriodCells.empty()}
         return self.replaced(
             properties=p.with_rows([row]),
             cells={**self.cells, name: Cells.empty()},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def title_path(axis: PropertyAxis, name: str) -> str:
     """Return the titles from the root down to a property: Time / Execution / MPI."""
-    return " / ".join(axis.title[axis.number[at]] for at in reversed([name, *axis.above(name)]))
+    return " / ".join(axis.title_of(at) for at in reversed([name, *axis.above(name)]))
 
 
 def fitting(axis: PropertyAxis, name: object) -> list[str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.scan.paths import families, merged_paths, named_or_numbered
 from tracecols.errors import SeverityError
 from tracecols.given.arguments import show
+from tracecols.severity.narrowed import ranges
 from tracecols.severity.queries import Severities
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ DESCRIBED = 6
 
 FAR = 5.0
 """Median deviations from the median of a group's times from which on a phase is an outlier."""
-
 
 NEAR = 0.1
 """Part of the tolerance within which the times of phases must lie for them to be alike if their counts differ."""
@@ -185,11 +185,18 @@ def _same_paths(cube: Severities) -> NDArray[np.int64]:
     return merged_paths(tree.parent, tree.depth, counts_as[numbers])
 
 
+def largest_outliers(table: pd.DataFrame, most: int) -> pd.Series:
+    """Return by which share of the median total phases differ from it (`similar_periods`): at most `most` outliers, the
+    largest differences first; nan if the median is 0."""
+    usual = float(table.total.median()) if len(table) else 0.0
+    outliers = table.total[table.is_outlier]
+    far = outliers.iloc[(outliers - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(most)
+    return far / usual - 1 if usual else far * np.nan
+
+
 def groups_in_words(table: pd.DataFrame) -> list[str]:
     """Describe which phases are alike (`similar_periods`) and which are outliers; a line for each group and one for
     outliers."""
-    from tracecols.severity.narrowed import ranges
-
     kind = str(table.index.name)
     lines = []
     n_groups = int(table.group.max()) + 1 if len(table) else 0
@@ -203,13 +210,9 @@ def groups_in_words(table: pd.DataFrame) -> list[str]:
     if n_groups > DESCRIBED:
         rest = int((table.group >= DESCRIBED).sum())
         lines.append(f"and {n_groups - DESCRIBED:,} more groups of {rest:,} {kind}s")
-    outliers = table[table.is_outlier]
-    usual = float(table.total.median())
-    if len(outliers):
-        worst = outliers.iloc[(outliers.total - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(8)
-        listed = ", ".join(
-            f"{at} ({(row.total / usual - 1):+.0%})" if usual else f"{at}" for at, row in worst.iterrows()
-        )
-        more = f" and {len(outliers) - len(worst):,} more" if len(outliers) > len(worst) else ""
+    worst, n_outliers = largest_outliers(table, 8), int(table.is_outlier.sum())
+    if n_outliers:
+        listed = ", ".join(f"{at} ({share:+.0%})" if share == share else f"{at}" for at, share in worst.items())
+        more = f" and {n_outliers - len(worst):,} more" if n_outliers > len(worst) else ""
         lines.append(f"outliers, and how they differ from the median: {listed}{more}")
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,9 @@ ROW_GROUP = 1 << 20
 
 Tables = Mapping[str, Mapping[str, NDArray[Any]]]
 """Columns by table and name."""
+
+VALUES_BY_PERIOD = ("period_cells", "outside_cells")
+"""Tables of cells by call path, location and period; a cube may lack each of them."""
 
 
 def how_it_differs(there: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -133,10 +136,10 @@ def read(path: str | Path) -> dict[str, Any]:
             raise SeverityError(f"{path} is damaged: {what}\n  analyze the trace again")
 
     refuse_if(wrong_fact(MANIFEST_FACTS, manifest))
-    for name in PERIOD_TABLES if "periods" not in manifest else ():
-        if (path / f"{name}.parquet").exists():
+    absent = set() if "periods" in manifest else set(PERIOD_TABLES)
+    for name in PERIOD_TABLES:
+        if name in absent and (path / f"{name}.parquet").exists():
             refuse_if(f"there is a table {name}, but the manifest has no periods")
-    absent = {name for name in PERIOD_TABLES if "periods" not in manifest}
     absent |= set() if manifest.get("has_outside") else {"outside_cells"}
     declared = {n: t for n, t in SEVERITY_TABLES.items() if n not in absent}
     try:
@@ -151,32 +154,29 @@ def read(path: str | Path) -> dict[str, Any]:
     refuse_if(what)
     floats, ids = set(manifest["float_properties"]), tables["properties"]["id"].tolist()
     is_float = np.array([name in floats for name in ids], bool)
-    refuse_if(checks.wrong_trees(tables))
-    cells, divided = _cells_of(tables, ids, is_float, refuse_if), {}
-    if "periods" in manifest:
-        kind, words = (manifest["periods"][entry] for entry in ("kind", "words"))
-        refuse_if(checks.wrong_periods(tables, kind))
-        divided = {
-            "periods": PeriodAxis(kind, words, **tables["periods"]),
-            "period_cells": _period_cells_of("period_cells", tables, ids, is_float, refuse_if),
-        }
-    if "outside_cells" not in absent:
-        divided["outside"] = _period_cells_of("outside_cells", tables, ids, is_float, refuse_if)
+    about_periods = manifest.get("periods", {})
+    refuse_if(checks.wrong_tables(tables, about_periods.get("kind", ""), is_float))
     facts = manifest["facts"]
     if note := newer_note("cube", version, FORMAT_VERSION, _ignored(path, stored, manifest)):
         facts["counts"] = {note: 1, **facts.get("counts", {})}
     s, where = ({n: v.tolist() for n, v in tables[name].items()} for name in ("system", "locations"))
-    at = tables["locations"]
+    at, c = tables["locations"], tables["cells"]
+    key = (c["call_path"].astype(np.int64) << 32) | c["location"].astype(np.int64)
+    by_period = {name: _period_cells_of(tables[name], ids, is_float) for name in VALUES_BY_PERIOD if name in tables}
     return {
         "properties": PropertyAxis(**{n: v.tolist() for n, v in tables["properties"].items()}),
         "call_paths": CallAxis(**tables["call_paths"]),
         "system": SystemAxis(
             s["kind"], s["name"], s["parent"], s["location"], at["rank"], at["thread"], where["name"], where["type"]
         ),
-        "cells": cells,
+        "cells": {name: Cells(key[mine], value) for name, mine, value in _rows_of(c, ids, is_float)},
         "facts": facts,
         "topologies": _topologies_of(tables),
-        **divided,
+        "periods": PeriodAxis(about_periods["kind"], about_periods["words"], **tables["periods"])
+        if about_periods
+        else None,
+        "period_cells": by_period.get("period_cells", {}),
+        "outside": by_period.get("outside_cells"),
     }
 
 
@@ -223,40 +223,22 @@ def _manifest_of(path: Path) -> tuple[dict[str, Any], tuple[int, ...]]:
     return manifest, found
 
 
-def _cells_of(
-    tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
-) -> dict[str, Cells]:
-    t = tables["cells"]
-    key = (t["call_path"].astype(np.int64) << 32) | t["location"].astype(np.int64)
-    rows = _checked_rows("cells", tables, (key,), ids, is_float, refuse_if)
-    return {name: Cells(key[mine], value) for name, mine, value in rows}
-
-
 def _period_cells_of(
-    name: str, tables: Tables, ids: list[str], is_float: NDArray[np.bool_], refuse_if: Callable[[str], None]
+    table: Mapping[str, NDArray[Any]], ids: list[str], is_float: NDArray[np.bool_]
 ) -> dict[str, PeriodCells]:
-    path, location, period = columns = [tables[name][c] for c in ("call_path", "location", "period")]
-    rows = _checked_rows(name, tables, columns, ids, is_float, refuse_if)
-    return {of: PeriodCells(path[mine], location[mine], period[mine], value) for of, mine, value in rows}
+    path, location, period = (table[c] for c in ("call_path", "location", "period"))
+    rows = _rows_of(table, ids, is_float)
+    return {name: PeriodCells(path[mine], location[mine], period[mine], value) for name, mine, value in rows}
 
 
-def _checked_rows(
-    name: str,
-    tables: Tables,
-    order: Sequence[NDArray[Any]],
-    ids: list[str],
-    is_float: NDArray[np.bool_],
-    refuse_if: Callable[[str], None],
+def _rows_of(
+    table: Mapping[str, NDArray[Any]], ids: list[str], is_float: NDArray[np.bool_]
 ) -> Iterator[tuple[str, slice, NDArray[Any]]]:
-    """Check a table of cells, whose rows are ordered by `order` for each property; yield every property with its rows
-    and its values, of which float64 ones are stored as the bits of an int64."""
-    refuse_if(checks.wrong_references(name, tables))
-    values = tables[name]["value"]
-    starts = np.searchsorted(tables[name]["property"], np.arange(len(ids) + 1, dtype=np.int32))
-    refuse_if(checks.wrong_cells(name, tables, order, starts, is_float))
-    for i, of in enumerate(ids):
-        mine = slice(int(starts[i]), int(starts[i + 1]))
-        yield of, mine, values[mine].view(np.float64) if is_float[i] else values[mine]
+    """Yield every property with its rows in a table of cells and its values, of which float64 ones are stored as the
+    bits of an int64."""
+    starts = checks.starts_of(table["property"], len(ids)).tolist()
+    for name, of_floats, mine in zip(ids, is_float.tolist(), map(slice, starts[:-1], starts[1:]), strict=True):
+        yield name, mine, table["value"][mine].view(np.float64) if of_floats else table["value"][mine]
 
 
 def tree_tables(cube: Severities) -> dict[str, dict[str, Any]]:

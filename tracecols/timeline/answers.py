@@ -61,7 +61,8 @@ class Answer:
         each at a multiple of 8 bytes from the end of the head; `arrays` of the head has name, type, shape, offset."""
         at, listed, parts = 0, [], []
         for name, values in self.arrays.items():
-            compact = _for_page(values)
+            # browsers have no 64-bit integers; float64 is exact up to 2**53 ticks
+            compact = np.ascontiguousarray(values if values.dtype.itemsize < 8 else values.astype("<f8"))
             listed.append({"name": name, "type": compact.dtype.str[1:], "shape": compact.shape, "at": at})
             octets = compact.tobytes()
             parts.append(octets + bytes(-len(octets) % 8))
@@ -69,11 +70,6 @@ class Answer:
         head = json.dumps({**self.says, "arrays": listed}, separators=(",", ":")).encode()
         head += b" " * (-(len(head) + 4) % 8)
         return b"".join([len(head).to_bytes(4, "little"), head, *parts])
-
-
-def _for_page(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array in a type that browsers support: 64-bit integers become float64, exact up to 2**53 ticks."""
-    return np.ascontiguousarray(values if values.dtype.itemsize < 8 else values.astype("<f8"))
 
 
 def rounding(ticks: int) -> int:
@@ -91,22 +87,11 @@ def until(stop: int, end: int) -> int:
 
 
 class Timeline:
-    """Answers questions about a trace; thread-safe.
+    """Answers questions about a trace; thread-safe. `prepared` is the result of `prepare` for the store.
 
-    Times in questions and answers are ticks since the first event.
-
-    Parameters
-    ----------
-    store : Store
-    prepared : Prepared
-        The result of `prepare` for the store.
-    subdomains : mapping, callable, str or Path, optional
-        Subdomains of the application to which locations belong; they replace machines and nodes as parents of rows.
-
-    Raises
-    ------
-    AnalysisError
-        If the subdomains are invalid, or do not match the ranks and threads of the trace.
+    Times in questions and answers are ticks since the first event. Subdomains of the application, if given
+    (`given.subdomains.find_subdomains`), replace machines and nodes as parents of rows. Raises AnalysisError if they
+    are invalid, or do not match the ranks and threads of the trace.
     """
 
     def __init__(self, store: Store, prepared: Prepared, subdomains: Given | None = None) -> None:
@@ -163,7 +148,9 @@ class Timeline:
             "severities": content["overview"]["properties"],
             "waits": content["properties"],
             "n_worst": [len(found) for found in content["worst"]],
-            "findings": [self._finding(f) for f in content["findings"]],
+            "findings": [
+                {**f, "instance": f["instance"] and self._relative(f["instance"])} for f in content["findings"]
+            ],
             "notes": content["notes"],
             "is_first": self.prepared.is_first,
             "regions": self.region_names,
@@ -203,10 +190,6 @@ class Timeline:
                 "  tracecols show says which properties have"
             )
         return found
-
-    def _finding(self, finding: dict[str, Any]) -> dict[str, Any]:
-        wait = finding["instance"]
-        return {**finding, "instance": None if wait is None else self._relative(wait)}
 
     def _relative(self, wait: Mapping[str, int]) -> dict[str, int]:
         """Return a wait with times since the first event."""
@@ -255,9 +238,17 @@ class Timeline:
         says["detail"] = bool(locations) and n_events <= MOST_EVENTS and not is_fine
         says["n_events"] = n_events
         if says["detail"]:
-            self._add_slices(arrays, says, locations, first, last, columns, go_on)
+            shortest = (last - first) // columns if last - first > 4 * columns else 0
+            slices, says["shortest"] = self.slices.read(locations, first, last, shortest, go_on)
+            says["n"]["slice"] = int(slices.begin.size)
+            arrays |= self._since_first("slice", slices.columns())
             self._add_intervals(arrays, says, np.concatenate([r.locations for r in chosen]), first, last)
         return Answer(says, arrays)
+
+    def _since_first(self, kind: str, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return columns under the names `KIND.COLUMN`, times as ticks since the first event."""
+        times = {name for name in columns if name in ("begin", "end") or name.endswith("_time")}
+        return {f"{kind}.{name}": of - self.first if name in times else of for name, of in columns.items()}
 
     def check(self, start: int, stop: int, rows: Sequence[int], columns: int = 1, severity: str = "") -> None:
         """Check the arguments of a question. Raises QuestionError if times, rows, columns or property are invalid."""
@@ -289,22 +280,6 @@ class Timeline:
             path[at], best[at] = self.overview.dominant(level, locations, low, high)
         return path, best
 
-    def _add_slices(
-        self,
-        arrays: dict[str, NDArray[Any]],
-        says: dict[str, Any],
-        locations: Sequence[int],
-        first: int,
-        last: int,
-        columns: int,
-        go_on: Callable[[], None],
-    ) -> None:
-        shortest = (last - first) // columns if last - first > 4 * columns else 0
-        slices, says["shortest"] = self.slices.read(locations, first, last, shortest, go_on)
-        for name, values in slices.columns().items():
-            arrays[f"slice.{name}"] = values - self.first if name in ("begin", "end") else values
-        says["n"]["slice"] = int(slices.begin.size)
-
     def _add_intervals(
         self, arrays: dict[str, NDArray[Any]], says: dict[str, Any], locations: NDArray[np.int64], first: int, last: int
     ) -> None:
@@ -318,9 +293,7 @@ class Timeline:
             room -= found["begin"].size
             if found["begin"].size < n:
                 says["left_out"].append(kind)
-            for name, values in found.items():
-                is_time = name in ("begin", "end") or name.endswith("_time")
-                arrays[f"{kind}.{name}"] = values - self.first if is_time else values
+            arrays |= self._since_first(kind, found)
 
     def counters_of(self, start: int, stop: int, rows: Sequence[int], columns: int) -> Answer:
         """Return the points to draw for the counters of the rows that are locations, between two times: `Counters.view`

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.timeline.instances import Instance
+from tracecols.timeline.instances import Instance, instance_of
 from tracecols.timeline.intervals import Intervals
 from tracecols.timeline.slices import MOST_EVENTS, SliceReader, Slices
 
@@ -36,7 +36,7 @@ class Causes:
         if not at.size:
             return None
         nearest = at[np.lexsort((-at, (off_begin + off_end)[at]))[0]]
-        return {name: int(rows[name][nearest]) for name in self.waits.names}
+        return instance_of(rows, int(nearest))
 
     def _only(self, location: int) -> NDArray[np.bool_]:
         mask = np.zeros(self.slices.n_locations, bool)
@@ -75,7 +75,7 @@ class Causes:
             return None
         # the pair whose call begins last; among several, since waits for requests may overlap, the nearest cause
         best = at[np.lexsort((-np.abs(rows["cause_time"][at] - wait["cause_time"]), rows["begin"][at]))[-1]]
-        return {name: int(rows[name][best]) for name in self.pairs.names}
+        return instance_of(rows, int(best))
 
     def _spent(self, wait: Instance, interval: dict[str, Any]) -> dict[str, Any]:
         """Compare the region times of the causing interval with those of the waiting location before its wait."""
@@ -102,7 +102,7 @@ class Causes:
         region = self.region[rows["call_path"]]
         np.subtract.at(own, region, length)
         np.maximum(own, 0, out=own)
-        return [{name: int(rows[name][i]) for name in self.waits.names} for i in range(length.size)]
+        return [instance_of(rows, i) for i in range(length.size)]
 
 
 def _longest(slices: Slices, name: int) -> list[int]:

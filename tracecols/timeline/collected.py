@@ -273,23 +273,10 @@ class Collector:
     """Writes the tables of intervals of a trace, `KIND.arrow`, while an analysis visits its slices (a
     `search.Visitor`), and sums severities by location and bin; use in a `with` statement.
 
-    Parameters
-    ----------
-    model : Model
-        Of the whole trace, undivided.
-    folder : Path
-    spread : list of str
-        Ids of the patterns whose severity is summed.
-    n_bins : int
-
-    Attributes
-    ----------
-    waits : list of Property
-        Properties by their number in the tables.
-    notes : list of str
-        Descriptions of data that is left out.
-    severities : dict of str to (n_locations * n_bins,) int64 array
-        Ticks by id of the property, of patterns that have any and of the critical path.
+    `model` is that of the whole trace, undivided; `spread` are the ids of the patterns whose severity is summed.
+    Results: `waits` are the properties by their number in the tables, `notes` describe data that is left out, and
+    `severities` are ticks by id, (n_locations * n_bins,) int64 each, of patterns that have any and of the critical
+    path.
     """
 
     # none of these tables is made location by location

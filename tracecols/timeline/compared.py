@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
 from tracecols.given.printable import printable
+from tracecols.once import once
 from tracecols.severity.axes import SystemAxis
+from tracecols.severity.cube import SeverityCube
 from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.folded import Folds, Instances
 from tracecols.timeline.rows import Row
 from tracecols.timeline.trees import Trees
+from tracecols.work.memory import Budget
 
 WAYS = {"focus": "the beginning of the focus", "start": "the first event", "phase": "an instance of a phase or region"}
 """Ways to align two runs, with their names for people."""
@@ -31,6 +34,17 @@ class Run:
     timeline: Timeline
     trees: Trees
     folds: Folds
+
+    @classmethod
+    def of(
+        cls,
+        timeline: Timeline,
+        jobs: int | None = None,
+        budget: Budget | None = None,
+        whole: SeverityCube | None = None,
+    ) -> Run:
+        """Make the objects for a timeline; they use all cores by default. `whole` is as of `Trees`."""
+        return cls(timeline, Trees(timeline, jobs, budget, whole), Folds(timeline, jobs, budget))
 
 
 @dataclass(frozen=True)
@@ -108,7 +122,12 @@ class Comparison:
         self._timelines = one, other = first.timeline, second.timeline
         self._resolutions = tuple(int(t.store.manifest["clock"]["resolution"]) for t in self._timelines)
         self._row_of = matched_rows(one.rows, other.rows, (SystemAxis.of(one.store), SystemAxis.of(other.store)))
-        self._focus: tuple[int, int] | None = None
+
+    @once
+    def _begin_of_focus(self) -> tuple[int, int]:
+        """When the focus of each run begins, in ticks since its first event."""
+        one, other = self._timelines
+        return focus_begin(one), focus_begin(other)
 
     def alignment(self, way: str, phase: str = "", k: int = 0) -> tuple[Alignment, dict[str, object]]:
         """Find the alignment of the two runs.
@@ -120,12 +139,10 @@ class Comparison:
         """
         if way not in WAYS:
             raise QuestionError(f"two runs are aligned by {', '.join(WAYS)}, not by {way}")
-        one, other = self._timelines
         if way == "start":
             return Alignment(0, 0, self._resolutions), {}
         if way == "focus":
-            self._focus = self._focus or (focus_begin(one), focus_begin(other))
-            return Alignment(*self._focus, self._resolutions), {}
+            return Alignment(*self._begin_of_focus, self._resolutions), {}
         words, of_first = self._runs[0].folds.instances(phase)
         _, of_second = self._runs[1].folds.instances(words)
         n = [int(found.number.max()) + 1 for found in (of_first, of_second)]

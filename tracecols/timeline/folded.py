@@ -4,8 +4,7 @@ easy to see."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from threading import Lock
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,14 @@ from tracecols.enhance.scan.periods import FROM, phases_of
 from tracecols.errors import AnalysisError
 from tracecols.given.printable import printable
 from tracecols.model.model import Model
-from tracecols.once import Recent
+from tracecols.once import Kept, Recent
 from tracecols.patterns.candidates import propose_phases
 from tracecols.schema.properties import COMPUTATION
 from tracecols.timeline.answers import MOST_COLUMNS, MOST_ROWS, Answer, QuestionError, Timeline, until
 from tracecols.timeline.collected import KINDS, WAITS
 from tracecols.timeline.intervals import Columns
 from tracecols.timeline.rows import Row, as_json
-from tracecols.timeline.slices import MOST_EVENTS, joined
+from tracecols.timeline.slices import MOST_EVENTS, Slices, joined
 from tracecols.verbs.times import instances_of
 from tracecols.work.memory import Budget
 
@@ -228,9 +227,23 @@ class Folded:
         says: dict[str, Any] = {"level": 0, "n": {}, "left_out": [], "n_events": n_events}
         says["detail"] = bool(of_rows) and n_events <= MOST_EVENTS_FOLDED
         if says["detail"]:
-            self._add_slices(arrays, says, spans, max((stop - start) // columns, 0), go_on)
-            self._add_waits(arrays, says, of_rows, start, stop)
+            shortest = max((stop - start) // columns, 0)
+            parts, says["shortest"] = self._timeline.slices.read_each([span[1:] for span in spans], shortest, go_on)
+            slices = joined([self._since_begin(k, part) for (k, *_), part in zip(spans, parts, strict=True)])
+            waits, tables = self._waits, self._timeline.tables
+            is_shown = np.isin(waits["location"], of_rows) & (waits["begin"] < stop) & (waits["end"] > start)
+            says["n"] = {"slice": int(slices.begin.size), WAITS: int(is_shown.sum())}
+            nothing_of = {kind: tables[kind].overlapping(0, 0, most=0)[1] for kind in KINDS}
+            found = {"slice": slices.columns(), **nothing_of}
+            found[WAITS] = {name: of[is_shown] for name, of in waits.items()}
+            arrays |= {f"{kind}.{name}": of for kind, columns_of in found.items() for name, of in columns_of.items()}
         return Answer(says, arrays)
+
+    def _since_begin(self, k: int, slices: Slices) -> Slices:
+        """Return the slices of an instance with its number as location, and times since its begin."""
+        begin = self._instances.begin[k]
+        location = np.full(slices.begin.size, k, np.int32)
+        return replace(slices, location=location, begin=slices.begin - begin, end=slices.end - begin)
 
     def _span(self, k: int, start: int, stop: int) -> tuple[int, int, int]:
         """Return the location of an instance, and the clock ticks of its part between two times since its begin."""
@@ -249,39 +262,6 @@ class Folded:
         waiting = np.minimum(waiting, lasting)
         return np.array([lasting - waiting, waiting])
 
-    def _add_slices(
-        self,
-        arrays: dict[str, NDArray[Any]],
-        says: dict[str, Any],
-        spans: Sequence[tuple[int, int, int, int]],
-        shortest: int,
-        go_on: Callable[[], None],
-    ) -> None:
-        parts, says["shortest"] = self._timeline.slices.read_each([span[1:] for span in spans], shortest, go_on)
-        columns = [
-            {
-                **part.columns(),
-                "location": np.full(part.begin.size, k, np.int32),
-                "begin": part.begin - self._instances.begin[k],
-                "end": part.end - self._instances.begin[k],
-            }
-            for (k, *_), part in zip(spans, parts, strict=True)
-        ]
-        for name, values in joined([]).columns().items():
-            arrays[f"slice.{name}"] = np.concatenate([values, *(part[name] for part in columns)])
-        says["n"]["slice"] = int(arrays["slice.begin"].size)
-
-    def _add_waits(
-        self, arrays: dict[str, NDArray[Any]], says: dict[str, Any], rows: Sequence[int], start: int, stop: int
-    ) -> None:
-        waits, first = self._waits, self._timeline.first
-        is_shown = np.isin(waits["location"], rows) & (waits["begin"] < stop) & (waits["end"] > start)
-        says["n"][WAITS] = int(is_shown.sum())
-        for kind in KINDS:
-            empty = self._timeline.tables[kind].overlapping(first, first, most=0)[1]
-            for name, values in empty.items():
-                arrays[f"{kind}.{name}"] = waits[name][is_shown] if kind == WAITS else values
-
 
 def _sum_below(values: NDArray[Any], edges: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return, for each edge, the sum of min(value, edge) over all values; O(n log n)."""
@@ -296,9 +276,8 @@ class Folds:
 
     def __init__(self, timeline: Timeline, jobs: int | None = None, budget: Budget | None = None) -> None:
         self._timeline, self._jobs, self._budget = timeline, jobs, budget
-        self._found: dict[str, tuple[str, Instances]] = {}
+        self._found = Kept[str, tuple[str, Instances]]()
         self._folded = Recent[tuple[str, str, int], Folded](KEPT)
-        self._lock = Lock()
 
     def of(self, words: str = "", order: str = "longest", row: int = 0) -> Folded:
         """Return the instances of a phase on the locations of a row.
@@ -311,22 +290,15 @@ class Folds:
             raise QuestionError(f"instances are ordered by {' or '.join(ORDERS)}, not by {order}")
         if not 0 <= row < len(self._timeline.rows):
             raise QuestionError(f"there is no such row: there are {len(self._timeline.rows)}")
-        with self._lock:
-            return self._folded.get((words, order, row), lambda: self._make(words, order, row))
+        return self._folded.get((words, order, row), lambda: self._make(words, order, row))
 
     def instances(self, words: str = "") -> tuple[str, Instances]:
         """Return the name of a phase, and its instances on all locations. Raises AnalysisError if there is no such
         phase."""
-        with self._lock:
-            return self._known(words)
-
-    def _known(self, words: str) -> tuple[str, Instances]:
-        if words not in self._found:
-            self._found[words] = self._search(words)
-        return self._found[words]
+        return self._found.get(words, lambda: self._search(words))
 
     def _make(self, words: str, order: str, row: int) -> Folded:
-        name, found = self._known(words)
+        name, found = self.instances(words)
         held = self._timeline.rows[row]
         if row:
             found = found.take(np.flatnonzero(np.isin(found.location, held.locations)))

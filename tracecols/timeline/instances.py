@@ -17,6 +17,11 @@ Instance = dict[str, int]
 """A row of the waits, with its columns."""
 
 
+def instance_of(waits: Columns, row: int) -> Instance:
+    """Return a row of the waits, or of the pairs, by column."""
+    return {name: int(values[row]) for name, values in waits.items()}
+
+
 def worst_instances(waits: Intervals, n_properties: int) -> list[list[Instance]]:
     """Return the longest instances of each wait state, the worst first."""
     kept: list[list[Columns]] = [[] for _ in range(n_properties)]
@@ -55,7 +60,7 @@ def _worst(waits: Intervals, kept: Sequence[Columns]) -> list[Instance]:
         return []
     found = {name: np.concatenate([part[name] for part in kept]) for name in waits.names}
     order = np.lexsort((found["location"], found["begin"], found["begin"] - found["end"]))[:WORST]
-    return [{name: int(found[name][i]) for name in waits.names} for i in order.tolist()]
+    return [instance_of(found, i) for i in order.tolist()]
 
 
 def of_finding(

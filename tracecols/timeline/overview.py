@@ -32,7 +32,6 @@ MOST_BINS, LEAST_BINS = 1 << 12, 1 << 8
 EVENTS_PER_CELL = 64
 """Average number of events per cell of the finest level, at least: at finer resolution, events themselves are drawn."""
 
-
 BYTES = 600
 """Maximum memory of the analysis by bins, for each bin of a call path of a location: 1.4 GB for 592 call paths and 4096
 bins (`multizone`, 8 x 4), regardless of the number of events."""

@@ -33,7 +33,6 @@ PAGE = """<!doctype html>
 </html>
 """
 
-
 COMPARE = "compare"
 """The page that shows two runs."""
 

@@ -28,9 +28,9 @@ from tracecols.errors import StoreError, TracecolsError
 from tracecols.report.viewer.page import policy
 from tracecols.timeline.answers import Answer, QuestionError, Timeline, until
 from tracecols.timeline.compared import Comparison, Run
-from tracecols.timeline.folded import ORDERS, Folded, Folds
+from tracecols.timeline.folded import ORDERS, Folded
 from tracecols.timeline.page import COMPARE, POLICY, documents
-from tracecols.timeline.trees import Selection, Trees
+from tracecols.timeline.trees import Selection
 from tracecols.work.progress import Progress
 
 ADDRESS = "127.0.0.1"
@@ -47,6 +47,11 @@ SECOND = "b/"
 MOST_TABS = 256
 """Pages whose latest question is remembered."""
 
+QUESTIONS = ("data/about", "data/instances", "data/cause", "data/counters", "data/view")
+"""Questions about one run, by the path that follows the token."""
+
+QUESTIONS_OF_BOTH = ("data/alignment", "data/difference")
+"""Questions about two runs."""
 
 BETWEEN = 0.1
 """Minimum time between two lines about the progress of an analysis, in seconds."""
@@ -145,53 +150,19 @@ class Rest:
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Serves the timeline of one trace, or of two.
+    """Serves the timeline of one trace, or of two, on a port (0: any free one), with `jobs` answers at a time.
 
-    Parameters
-    ----------
-    timeline : Timeline
-    port : int
-        0 for any free port.
-    jobs : int
-        Number of questions answered concurrently.
-    trees : Trees, optional
-        Analyses time ranges; by default with all cores.
-    folds : Folds, optional
-        Folds phases; by default with all cores.
-    second : Run, optional
-        Another run to compare with the first one. It is served like the first one, below `SECOND`, and the page
-        `compare` shows both.
-
-    Raises
-    ------
-    StoreError
-        If the port is taken.
-
-    Attributes
-    ----------
-    run : Run
-        The run being served; may be replaced at any time.
-    rest : Rest
-        Progress of the analysis while `run` is the first picture.
-    token : str
-    url : str
-        The address of the page.
+    `second` is a run to compare with the first one. It is served like that one, below `SECOND`, and the page `compare`
+    shows both. `url` is the address of the page, with its `token`; `run` may be replaced at any time, and `rest` is the
+    progress of the analysis while it is the first picture. Raises StoreError if the port is taken.
     """
 
     daemon_threads = True
     allow_reuse_address = True
 
-    def __init__(
-        self,
-        timeline: Timeline,
-        port: int = 0,
-        jobs: int = 2,
-        trees: Trees | None = None,
-        folds: Folds | None = None,
-        second: Run | None = None,
-    ) -> None:
-        self.run, self.second = Run(timeline, trees or Trees(timeline), folds or Folds(timeline)), second
-        self.comparison = Comparison(self.run, second) if second else None
+    def __init__(self, run: Run, port: int = 0, jobs: int = 2, second: Run | None = None) -> None:
+        self.run, self.second = run, second
+        self.comparison = Comparison(run, second) if second else None
         self.token, self.latest, self.rest = secrets.token_urlsafe(24), Latest(), Rest()
         self.working = BoundedSemaphore(jobs)
         try:
@@ -325,23 +296,27 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, run: Run, name: str, given: Mapping[str, str]) -> Answer | None:
         """Answer a question. Return None if there is no question of this name."""
-        if self.server.comparison and run is self.server.run and name in _OF_BOTH:
-            return _OF_BOTH[name](self.server.comparison, given)
+        if self.server.comparison and run is self.server.run and name in QUESTIONS_OF_BOTH:
+            return _ask_both(name, self.server.comparison, given)
         if name == "data/rest":
             return Answer({"is_first": run.timeline.prepared.is_first, **asdict(self.server.rest)})
-        ask = _QUESTIONS.get(name)
-        if ask is None:
+        if name not in QUESTIONS:
             return None
-        page, number = given.get("page", "")[:40], int(given.get("number", 0))
+        # `number` is that of the question itself for views only
+        page, number = given.get("page", "")[:40] if name == "data/view" else "", int(given.get("number", 0))
         latest = self.server.latest
-        if page and name == "data/view":
+        if page:
             latest.asked(page, number)
         # outside of `working`: finding instances of a phase takes a scan, during which other questions are answered
         shown = _shown(run, given)
         with self.server.working:
-            go_on = (lambda: latest.check(page, number)) if page and name == "data/view" else _go_on
+
+            def go_on() -> None:
+                if page:
+                    latest.check(page, number)
+
             go_on()
-            return ask(shown, given, go_on)
+            return _ask(name, shown, given, go_on)
 
     def _send_error(self, status: HTTPStatus, text: str) -> None:
         self._send(status, "application/json", json.dumps({"error": text}).encode())
@@ -383,10 +358,6 @@ def _selection(timeline: Timeline, given: Mapping[str, str]) -> Selection:
     return Selection(start, stop, row, given.get("property", ""), path, at, given.get("timeline", ""))
 
 
-def _go_on() -> None:
-    """Do nothing, so that the question is never interrupted."""
-
-
 def _shown(run: Run, given: Mapping[str, str]) -> Timeline | Folded:
     """Return the subject of a question: the run, or the instances of a phase."""
     if "phase" not in given:
@@ -394,59 +365,34 @@ def _shown(run: Run, given: Mapping[str, str]) -> Timeline | Folded:
     return run.folds.of(given["phase"], given.get("order", ORDERS[0]), int(given.get("within", 0)))
 
 
+def _numbers(given: Mapping[str, str], *names: str, default: int = 0) -> list[int]:
+    return [int(given.get(name, default)) for name in names]
+
+
 def _rows(given: Mapping[str, str]) -> list[int]:
     return [int(i) for i in given.get("rows", "").split(",") if i]
 
 
-def _view(shown: Timeline | Folded, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
-    start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
-    return shown.view(start, stop, _rows(given), columns, given.get("severity", ""), go_on)
-
-
-def _about(shown: Timeline | Folded, _given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    return shown.about()
-
-
-def _of_run(shown: Timeline | Folded) -> Timeline:
+def _ask(name: str, shown: Timeline | Folded, given: Mapping[str, str], go_on: Callable[[], None]) -> Answer:
+    """Answer one of `QUESTIONS`; `go_on` is called now and then, and may raise an error."""
+    if name == "data/about":
+        return shown.about()
+    if name == "data/view":
+        start, stop, columns = _numbers(given, "from", "to", "columns")
+        return shown.view(start, stop, _rows(given), columns, given.get("severity", ""), go_on)
     if isinstance(shown, Folded):
         raise QuestionError("this is known of the run only, not of instances of a phase")
-    return shown
+    if name == "data/instances":
+        return shown.instances(*_numbers(given, "number", default=-1))
+    if name == "data/cause":
+        return shown.cause(*_numbers(given, "location", "begin", "end", default=-1))
+    start, stop, columns = _numbers(given, "from", "to", "columns")
+    return shown.counters_of(start, stop, _rows(given), columns)
 
 
-def _instances(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    return _of_run(shown).instances(int(given.get("number", -1)))
-
-
-def _cause(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    return _of_run(shown).cause(*(int(given.get(name, -1)) for name in ("location", "begin", "end")))
-
-
-def _counters(shown: Timeline | Folded, given: Mapping[str, str], _: Callable[[], None]) -> Answer:
-    start, stop, columns = (int(given.get(name, 0)) for name in ("from", "to", "columns"))
-    return _of_run(shown).counters_of(start, stop, _rows(given), columns)
-
-
-def _alignment(comparison: Comparison, given: Mapping[str, str]) -> Answer:
-    return comparison.about(given.get("by", "focus"), given.get("of", ""), int(given.get("k", 0)))
-
-
-def _difference(comparison: Comparison, given: Mapping[str, str]) -> Answer:
-    names = ("from", "to", "columns", "first", "second")
-    start, stop, columns, first, second = (int(given.get(name, 0)) for name in names)
+def _ask_both(name: str, comparison: Comparison, given: Mapping[str, str]) -> Answer:
+    """Answer one of `QUESTIONS_OF_BOTH`."""
+    if name == "data/alignment":
+        return comparison.about(given.get("by", "focus"), given.get("of", ""), int(given.get("k", 0)))
+    start, stop, columns, first, second = _numbers(given, "from", "to", "columns", "first", "second")
     return comparison.difference(start, stop, _rows(given), columns, given.get("part", ""), (first, second))
-
-
-_OF_BOTH: dict[str, Callable[[Comparison, Mapping[str, str]], Answer]] = {
-    "data/alignment": _alignment,
-    "data/difference": _difference,
-}
-"""Questions about two runs, by the path that follows the token."""
-
-_QUESTIONS: dict[str, Callable[[Timeline | Folded, Mapping[str, str], Callable[[], None]], Answer]] = {
-    "data/about": _about,
-    "data/instances": _instances,
-    "data/cause": _cause,
-    "data/counters": _counters,
-    "data/view": _view,
-}
-"""Questions about one run, by the path that follows the token."""

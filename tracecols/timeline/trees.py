@@ -30,7 +30,6 @@ KEPT = 4
 """Number of cubes of time ranges that are kept, so that reloading a page, or another selection in the same range, needs
 no new analysis."""
 
-
 WAIT = 0.25
 """Seconds between checks whether a page that waits for another analysis still waits."""
 

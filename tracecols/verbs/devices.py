@@ -133,7 +133,8 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
     process = found.process[step]
     rank = readable.rank[_first_of_process(model)[process]]
     # ranks in the order of their steps
-    order = np.lexsort((device, rank, _turn(found)[step]))
+    turn = np.arange(found.process.size) - np.searchsorted(found.process, found.process)
+    order = np.lexsort((device, rank, turn[step]))
     step, device, knows, rank = step[order], device[order], knows[order] > 0, rank[order]
     ticks = [of[order] for of in ticks]
     seconds = dict(zip((*STATES, "waiting_seconds"), map(readable.duration, ticks), strict=True))
@@ -152,11 +153,6 @@ def training_steps(trace: OpenedTrace, steps: str | None = None) -> Answer:
             "host_bound_seconds": np.where(knows, host_bound, np.nan),
         },
     )
-
-
-def _turn(steps: Steps) -> Ints:
-    """Return the number of each step within its process, from 0; (n,) int64."""
-    return np.arange(steps.process.size) - np.searchsorted(steps.process, steps.process)
 
 
 def _first_of_process(model: Model) -> Ints:

@@ -52,9 +52,14 @@ def merged(table: NDArray[np.int64], n_keys: int, n_sums: int) -> NDArray[np.int
     `n_sums` rows are summed, and of all others the maximum is taken; (n_rows, n_groups) int64."""
     table = table[:, np.lexsort(table[:n_keys][::-1])]
     keys = table[:n_keys]
-    start = np.flatnonzero(np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: keys.shape[1]])
+    start = starts_of_groups(keys)
     sums = np.add.reduceat(table[n_keys : n_keys + n_sums], start, axis=1)
     return np.concatenate([keys[:, start], sums, np.maximum.reduceat(table[n_keys + n_sums :], start, axis=1)])
+
+
+def starts_of_groups(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first column of each run of equal columns; `keys` are (n_keys, n)."""
+    return np.flatnonzero(np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: keys.shape[1]])
 
 
 def check_choice(given: object, known: tuple[str, ...], what: str) -> None:

@@ -25,7 +25,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.matches import causes_of, find_waits, over_matches, states_below
 from tracecols.search.search import times_of
 from tracecols.verbs.answers import Answer, answer, sorted_by
-from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping, merged
+from tracecols.verbs.passes import SUBDOMAIN, check_count, check_grouping, merged, starts_of_groups
 
 
 def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAULT) -> Answer:
@@ -165,8 +165,7 @@ def _longest_of(
     ticks and begin of the longest one, (n_groups,) each; all int64."""
     order = np.lexsort((begin, -ticks, *keys[::-1]))
     keys, ticks, begin = keys[:, order], ticks[order], begin[order]
-    is_first = np.append(True, (np.diff(keys, axis=1) != 0).any(axis=0))[: order.size]
-    start = np.flatnonzero(is_first)
+    start = starts_of_groups(keys)
     sums = np.add.reduceat(ticks, start)
     return keys[:, start], np.diff(np.append(start, order.size)), sums, ticks[start], begin[start]
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,16 +165,15 @@ def pack(
         stored.append(metric.stored(is_divided=cube.periods is not None))
         blocks += [b"", b""]
         by_period += [b""] * (cube.periods is not None)
-    start = start_of(cube, found, {metric.id: len(cube.properties.id) + k for k, metric in enumerate(metrics)})
+    axis = cube.properties.with_rows([metric.row for metric in metrics])
+    start = start_of(cube, axis, found)
     leading = found.findings[0] if found and found.findings else None
-    header = _header(cube, stored) | {
+    header = _header(cube, axis, stored) | {
         "start": start,
         "start_call": leading.call_path if leading and cube.properties.number[leading.property] == start else -1,
         "overview": overview(cube, found) if found else None,
         "store": printable(store),
     }
-    shown = header["properties"]
-    shown |= {c: [*shown[c], *(metric.column(c) for metric in metrics)] for c in shown if c != "stored"}
     if subdomains is not None:
         header["subdomains"] = _places(cube.with_subdomains(subdomains).system)
     if opened is not None:
@@ -212,7 +211,7 @@ def _packed_property(cube: SeverityCube, name: str) -> tuple[dict[str, Any], lis
     large = kind == "i" and any(float(np.abs(v.astype(np.float64)).sum()) >= EXACT for v in values)
     about: dict[str, Any] = {
         "kind": "large" if large else "small" if kind == "i" else "float",
-        "scale": cube.resolution if cube.properties.unit[cube.properties.number[name]] == "sec" else 1,
+        "scale": cube.resolution if cube.properties.unit_of(name) == "sec" else 1,
         # as text: JSON has neither 64-bit integers nor NaN
         "total": str(value.sum()).replace("inf", "Infinity"),
         "whole": whole if np.isfinite(whole := cube.whole(name)) else 0.0,
@@ -269,17 +268,17 @@ def _axis(cube: SeverityCube, axis: PeriodAxis) -> dict[str, Any]:
     }
 
 
-def start_of(cube: SeverityCube, found: Diagnosis | None = None, metrics: Mapping[str, int] | None = None) -> int:
-    """Return the number of the property selected initially: the one that was asked for, else the costliest finding.
+def start_of(cube: SeverityCube, shown: PropertyAxis, found: Diagnosis | None = None) -> int:
+    """Return the number, among the properties shown, of the one selected initially: the one that was asked for, else
+    the costliest finding.
 
     Without either, return the property of the first tree with the largest value of its own, not counting its children;
-    -1 if there is none. `metrics` holds the numbers of properties computed from others, by id.
+    -1 if there is none.
     """
     axis = cube.properties
-    number = {**axis.number, **(metrics or {})}
-    asked = [name for name in asked_for(cube.facts) if name in number]
+    asked = [name for name in asked_for(cube.facts) if name in shown.number]
     if asked:
-        return number[asked[0]]
+        return shown.number[asked[0]]
     if found is not None and found.findings:
         return axis.number[found.findings[0].property]
     first = [i for i, name in enumerate(axis.id) if axis.root_of(name) == axis.roots[0]]
@@ -309,8 +308,9 @@ def _drawings(cube: SeverityCube) -> dict[str, dict[str, str]]:
     }
 
 
-def _header(cube: SeverityCube, stored: list[dict[str, Any]]) -> dict[str, Any]:
-    p, c, s = cube.properties, cube.call_paths, cube.system
+def _header(cube: SeverityCube, p: PropertyAxis, stored: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the header of a cube that is not divided; `p` are its properties, and those computed from them."""
+    c, s = cube.call_paths, cube.system
     seen: dict[tuple[Any, ...], int] = {}
     identity = zip(c.name, c.file, c.line.tolist(), c.paradigm, c.role, strict=True)
     region = [seen.setdefault(key, len(seen)) for key in identity]

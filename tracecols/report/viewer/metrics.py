@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tracecols.given.printable import printable
 from tracecols.severity.cube import SeverityCube
 from tracecols.severity.formulas import LONGEST, Formula, parse
 
@@ -15,11 +14,8 @@ from tracecols.severity.formulas import LONGEST, Formula, parse
 class Metric:
     """A property that is computed from others."""
 
-    id: str
-    title: str
-    unit: str
-    summary: str
-    """`id`, `title`, `unit` and `summary`: as of any property."""
+    row: dict[str, str]
+    """`id`, `title`, `unit` and `summary` (`PropertyAxis.with_rows`)."""
     formula: Formula
     """Its operands are properties that add up."""
     operands: tuple[int, ...]
@@ -45,12 +41,6 @@ class Metric:
         periods = {"periods": {"runs": 0, "cells": 0, "widths": []}} if is_divided else {}
         formula = {"postfix": self.postfix(), "operands": list(self.operands)}
         return nothing | {"widths": [[], []], "formula": formula} | periods
-
-    def column(self, name: str) -> Any:
-        """Return its entry in a column of the header's table of properties."""
-        if name in ("title", "unit", "summary"):
-            return printable(getattr(self, name))
-        return {"id": self.id, "parent": -1, "advice": "", "confidence": 1.0, "overlaps": False}[name]
 
 
 def metrics_of(cube: SeverityCube) -> list[Metric]:
@@ -80,12 +70,13 @@ def metrics_of(cube: SeverityCube) -> list[Metric]:
         names = tuple(dict.fromkeys(formula.names()))
         if names and number.keys() >= set(names):
             operands = tuple(number[operand] for operand in names)
-            found.append(Metric(name, p.title[i], p.unit[i], p.summary[i], formula, operands, names))
+            row = {"id": name, "title": p.title[i], "unit": p.unit[i], "summary": p.summary[i]}
+            found.append(Metric(row, formula, operands, names))
     return found
 
 
 def left_out_of(cube: SeverityCube) -> list[str]:
     """Return the properties of a cube that a report leaves out: they neither add up nor are computed from properties
     that do."""
-    computed = {metric.id for metric in metrics_of(cube)}
+    computed = {metric.row["id"] for metric in metrics_of(cube)}
     return [name for name in cube.properties.id if not cube.properties.adds_up(name) and name not in computed]

@@ -31,11 +31,11 @@ def html_table(cube: SeverityCube, most: int = 12) -> str:
         # only roots whose properties divide time that was spent; charged or estimated times do not
         if not axis.is_spent(root):
             continue
-        if axis.unit[axis.number[root]] != "sec" or not whole or not axis.adds_up(name):
+        if axis.unit_of(root) != "sec" or not whole or not axis.adds_up(name):
             continue
         own = cube.own_total(name)
         if own:
-            rows.append((abs(own) / whole, own, own / whole, axis.title[axis.number[name]], name))
+            rows.append((abs(own) / whole, own, own / whole, axis.title_of(name), name))
     rows.sort(key=lambda row: -row[0])
     sign = "+" if cube.is_difference else ""
     body = "".join(

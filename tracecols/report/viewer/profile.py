@@ -14,6 +14,7 @@ from tracecols.severity.cube import SeverityCube
 from tracecols.severity.narrowed import ranges
 from tracecols.severity.periods import OUTSIDE
 from tracecols.severity.reduction import reduce_at
+from tracecols.severity.similar import largest_outliers
 
 WAITS = "waits"
 """Id of the part of the time in which locations wait for each other."""
@@ -59,7 +60,7 @@ def divided_time(axis: PropertyAxis, inclusive: Mapping[str, NDArray[Any]]) -> l
     shown.sort(key=lambda part: order.index(part) if part in order else len(order))
     titles = {COMPUTATION: "Computation", WAITS: "Waiting"}
     return [
-        {"id": part, "title": titles.get(part) or axis.title[axis.number[part]], "of": of[part], "values": sums[part]}
+        {"id": part, "title": titles.get(part) or axis.title_of(part), "of": of[part], "values": sums[part]}
         for part in shown
     ]
 
@@ -102,13 +103,10 @@ def similar_phases(cube: SeverityCube) -> dict[str, Any] | None:
                 "phases": numbers if len(numbers) <= LONGEST else f"{numbers[:LONGEST].rpartition(',')[0]} and more",
             }
         )
-    outliers = table[table.is_outlier]
-    usual = float(table.total.median()) if len(table) else 0.0
-    far = outliers.iloc[(outliers.total - usual).abs().argsort(kind="stable").to_numpy()[::-1]].head(SHOWN_OUTLIERS)
-    beyond = far.total / usual - 1 if usual else 0.0 * far.total
+    beyond = largest_outliers(table, SHOWN_OUTLIERS).fillna(0.0)
     return {
         "group": table.group.tolist(),
         "groups": groups,
-        "outliers": [list(pair) for pair in zip(far.index.tolist(), beyond.tolist(), strict=True)],
-        "n_outliers": len(outliers),
+        "outliers": [list(pair) for pair in zip(beyond.index.tolist(), beyond.tolist(), strict=True)],
+        "n_outliers": int(table.is_outlier.sum()),
     }
