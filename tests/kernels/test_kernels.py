@@ -36,7 +36,7 @@ from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import batches, location_scan
 from tracecols.enhance.scan.batches import advance_together, keep_results, scan_batch
-from tracecols.enhance.scan.location_scan import BufferPool, LocationScan, ScanBuffers, charges_of
+from tracecols.enhance.scan.location_scan import BufferPool, RunningScan, ScanBuffers, charges_of
 from tracecols.enhance.scan.teams import TeamEvents, ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, pools, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
@@ -174,7 +174,7 @@ def new_scan(store):
         forker=[-1],
         events=TeamEvents(ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32)), np.zeros(1, np.int64)),
     )
-    return LocationScan(store, regions, teams, None, 0)
+    return RunningScan(SimpleNamespace(store=store, regions=regions, order=None), teams, 0)
 
 
 def scanned(store, tiny=False):
@@ -182,8 +182,8 @@ def scanned(store, tiny=False):
     one, pool = new_scan(store), BufferPool(LargeArrays())
     pool.give(buffers(tiny))
     advance_together([one], [], pool, Spill())
-    assert one.done
-    return one
+    assert one.result.done
+    return one.result
 
 
 def local_paths(one):
@@ -200,7 +200,7 @@ def run_with_pointers(store, tiny=False):
     used = buffers(tiny)
     assert scan_batch([one], store.columns, np.array([n]), used, True, pointers) == 1
     keep_results(used, Spill())
-    return one, pointers
+    return one.result, pointers
 
 
 def compare_with_oracle(store, one, pointers):

@@ -14,11 +14,11 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import mask_of
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.mpi.collectives import MEMBER
 from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.mpi.polls import AWAITED, POLL
-from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.location_scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
 from tracecols.enhance.threads.locks import ACQUIRE

@@ -29,10 +29,11 @@ from tracecols.enhance.dataflow.steps import (
     WITHIN,
     Input,
 )
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
-from tracecols.enhance.scan.facts import Definitions, Facts
+from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
@@ -484,8 +485,7 @@ class ScanTask:
         d, members, spill = self.definitions, self.groups[number], self.spill.of_task(f"scan-{number}")
 
         def scan() -> dict[int, LocationScan]:
-            given = d.store, d.regions, d.locations, d.order
-            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory, self.window)
+            scans = scan_locations(d, members, self.divider, self.jobs, spill, report, self.memory, self.window)
             return dict(zip(members.tolist(), scans, strict=True))
 
         spill.get("scan", number, scan)
@@ -551,11 +551,11 @@ def enhance(
     trace cannot be divided into these periods.
     """
     d = Definitions.of(store)
-    by = (periods or NO_PERIODS).divider(d.regions, store.manifest, d.n_locations, focus)
+    by = (periods or NO_PERIODS).divider(d, focus)
     executor = Threads(jobs) if executor is None else executor
     spill = Spill.between(executor, "scan")
     scans = _scan(d, by, executor, spill, progress)
-    call_paths: CallPaths = merge_call_paths(scans, d.regions, d.order, d.process)
+    call_paths: CallPaths = merge_call_paths(scans, d)
     if by.kind:
         call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
     facts = Facts.with_call_paths(d, call_paths)

@@ -301,7 +301,7 @@ class Collector:
         computed, _ = needed(declared, [*spread, *(p.id for p in self.waits)])
         search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[DEFAULT]).of_slices
         with_causes = capacity_suffices_for_causes(model)
-        by = Periods(bins=n_bins).divider(model.regions, model.store.manifest, model.n_locations)
+        by = Periods(bins=n_bins).divider(model.facts)
         self._of_slices = SliceCollector(search, self.waits, spread, with_causes, by)
         self._n_cells = model.n_locations * n_bins
         self._writers = {kind: IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind]) for kind in KINDS}

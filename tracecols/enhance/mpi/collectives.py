@@ -21,11 +21,11 @@ from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
 from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.mpi.waits import HANDLES
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 from tracecols.schema.enums import COLLECTIVE_OPS

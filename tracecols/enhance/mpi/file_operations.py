@@ -14,9 +14,9 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
 from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.enhance.threads.created import enclosing_calls
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS

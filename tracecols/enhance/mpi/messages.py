@@ -20,11 +20,11 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, join_occurren
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import OPEN
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.kernels import groups
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES

@@ -13,11 +13,11 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pairs_of
 from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.mpi.waits import PAIRWISE, SCAN, groups_that_wait, latest_of_lower_ranks
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import NONBLOCKING_MEMBERS
 from tracecols.schema.enums import COLLECTIVE_OPS

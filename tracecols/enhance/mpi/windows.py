@@ -28,12 +28,12 @@ from tracecols.enhance.dataflow.grouping import (
     ranges,
 )
 from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.mpi.operation_waits import BY_ACCESS, BY_COMPLETE, BY_START, NOTHING
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDOW_MEMBERS
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import positions
-from tracecols.enhance.definitions.order import EventOrder
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.location_scan import FOREIGN, LocationScan
 from tracecols.enhance.scan.paths import path_names
@@ -254,9 +254,7 @@ def outermost_openmp(tree: CallPaths, regions: Regions, order: Ints | None = Non
     return root
 
 
-def merge_call_paths(
-    scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder, process: NDArray[np.int32]
-) -> CallPaths:
+def merge_call_paths(scans: Sequence[LocationScan], d: Definitions) -> CallPaths:
     """Merge the call paths of all locations: call paths with the same region and call site below the same merged parent
     become one.
 
@@ -269,7 +267,7 @@ def merge_call_paths(
     start = offsets_of(counts)
     n = int(start[-1])
     local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
-    entry, time = joined_column(paths, "entry", np.int32), order_of.time(row, time)
+    entry, time = joined_column(paths, "entry", np.int32), d.order.time(row, time)
     above = np.repeat(start[:-1], counts)
     above += local
     above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
@@ -280,14 +278,14 @@ def merge_call_paths(
     if in_program.size:
         programs = {
             p: FOREIGN - (i << 32 | scans[i].program)
-            for i, p in reversed([*enumerate(process.tolist())])
+            for i, p in reversed([*enumerate(d.process.tolist())])
             if scans[i].program >= 0
         }
         location = np.searchsorted(start, elsewhere[in_program], "right") - 1
-        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
+        inherited[in_program] = [programs.get(p, -1) for p in d.process[location].tolist()]
     code = np.where(inherited < -1, FOREIGN - inherited, -1)
     above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
-    tie = order_of.tie_order(row)
+    tie = d.order.tie_order(row)
     del local
 
     number = np.full(n, -1, np.int64)
@@ -312,8 +310,8 @@ def merge_call_paths(
     numbers = pick(position, np.where(entry >= 0, number, -1))
     return CallPaths(
         pick(position, parent[order]).astype(np.int32),
-        regions.of_entry[entered],
-        np.where(entered >= len(regions), entered - len(regions), -1).astype(np.int32),
+        d.regions.of_entry[entered],
+        np.where(entered >= len(d.regions), entered - len(d.regions), -1).astype(np.int32),
         depth[order],
         row[chosen[order]],
         np.arange(n_merged) + size[order],

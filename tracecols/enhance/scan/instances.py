@@ -21,6 +21,7 @@ from tracecols.enhance.scan.location_scan import (
     ACTION,
     FIRST_STATE,
     LocationScan,
+    RunningScan,
     ScanBuffers,
     charges_of,
     flush_stops_of,
@@ -134,10 +135,10 @@ class CallInstances:
 def find_teams(facts: Facts, scans: Sequence[LocationScan], members: Ints, only_global: bool, spill: Spill) -> Teams:
     """Find the team instances of some locations; none in the global view."""
     if only_global:
-        return Teams(facts.store, facts.locations, np.zeros(0, np.int64))
+        return Teams(facts, np.zeros(0, np.int64))
     forker = np.full(len(scans), -1, np.int64)
     forker[members] = [scans[i].forker for i in members.tolist()]
-    return Teams(facts.store, facts.locations, members, forker, spill.large)
+    return Teams(facts, members, forker, spill.large)
 
 
 @step(ANY, "call_instances")
@@ -336,10 +337,9 @@ def walk_stacks(
 
 def _scan_again(
     facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int, flush_stops: Ints | None = None
-) -> LocationScan:
+) -> RunningScan:
     """Return a new scan of a location that was scanned before, ready to start."""
-    before = scans[location]
-    scan = LocationScan(facts.store, facts.regions, teams, facts.order, location, flush_stops, divider=before.divider)
+    scan = RunningScan(facts, teams, location, flush_stops, divider=scans[location].divider)
     scan.enter_threads()
     scan.inherit(scans)
     return scan

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.columns import ColumnSlice
 from tracecols.enhance.dataflow.grouping import Segments, number
 from tracecols.enhance.dataflow.partitions import Division, Partition, Window
+from tracecols.enhance.definitions.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import SAMPLES, TABLES
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import either, is_blocking_probe, is_in, is_polling
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
