@@ -124,7 +124,7 @@ def propose_phases(model: Model) -> list[Candidate]:
         return []
     found = _measured(model, merged, paths, _lengths(model, masters, merged, paths))
     return [
-        Candidate(c.phases + name, c.n_phases, c.coverage, c.regularity, c.mean, c.is_declared)
+        c._replace(phases=c.phases + name)
         for c, k in _one_of_each_loop(model, paths, found)
         if (name := shortest_name(model, merged, int(paths[k])))
     ]

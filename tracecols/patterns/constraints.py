@@ -99,6 +99,16 @@ def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") 
     return declare
 
 
+def counted(name: str, holds: str, scope: str, source: str, table: str, doc: str) -> None:
+    """Declare a constraint whose violations a table counts, by the name of the constraint; they have no times."""
+
+    def find(partition: Model, _names: Names) -> Found:
+        return Found(partition.get(table).counts.get(name, 0))
+
+    find.__doc__ = doc
+    constraint(name, holds, scope, source)(find)
+
+
 class Names:
     """Names of definitions, for messages."""
 
@@ -276,10 +286,14 @@ def forks(partition: Model, names: Names) -> Found:
     )
 
 
-@constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
-def undefined_teams(partition: Model, _names: Names) -> Found:
-    """Count begins in undefined teams: each such thread is treated as alone."""
-    return Found(partition.teams.counts["threads that begin in undefined teams"])
+counted(
+    "threads that begin in undefined teams",
+    "teams are defined",
+    "process",
+    "OTF2 definitions",
+    "teams",
+    "Count begins in undefined teams: each such thread is treated as alone.",
+)
 
 
 @constraint("ends of teams that do not match their begin", "threads begin in teams before they end in them", "process")
@@ -329,8 +343,6 @@ def task_ends(partition: Model, _names: Names) -> Found:
 def construct_members(partition: Model, names: Names) -> Found:
     """Find constructs that not all threads of the team execute."""
     c, m, teams = partition.constructs, partition.construct_members, partition.teams
-    if not len(c):
-        return Found(0)
     size = teams.n_threads[c.team]
     of = np.flatnonzero(c.n_members < size)
     time, location = _first_member(m, "construct", "enter_time", of, len(c))
@@ -652,26 +664,22 @@ def collective_clocks(model: Model, names: Names) -> Found:
     return Found.at(m.end_time[at], m.location[at].astype(np.int64), tell)
 
 
-@constraint(
+counted(
     "non-blocking collective operations that are never completed",
     "every non-blocking collective operation that is started is completed",
     "whole",
     "SEMANTICS 3",
+    "nonblocking_members",
+    "Count non-blocking collective operations that are started and not completed.",
 )
-def uncompleted(model: Model, _names: Names) -> Found:
-    """Count non-blocking collective operations that are started and not completed."""
-    return Found(model.nonblocking_members.counts.get("non-blocking collective operations that are never completed", 0))
-
-
-@constraint(
+counted(
     "non-blocking collective operations that lack participants",
     "all members take part in a non-blocking collective operation",
     "whole",
     "SEMANTICS 3",
+    "nonblocking_members",
+    "Count non-blocking collective operations that not all members start and complete.",
 )
-def nonblocking(model: Model, _names: Names) -> Found:
-    """Count non-blocking collective operations that not all members start and complete."""
-    return Found(model.nonblocking_members.counts.get("non-blocking collective operations that lack participants", 0))
 
 
 @constraint(
@@ -685,40 +693,38 @@ def startup_clocks(model: Model, _names: Names) -> Found:
     return Found(int(model.startup_conditions.pairs.n_violations.sum()))
 
 
-@constraint(
+counted(
     "operations on windows that lack participants",
     "all members take part in operations on a window",
     "whole",
     "SEMANTICS 3",
+    "window_members",
+    "Count collective operations on windows that not all members execute.",
 )
-def windows(model: Model, _names: Names) -> Found:
-    """Count collective operations on windows that not all members execute."""
-    return Found(model.window_members.counts["operations on windows that lack participants"])
-
-
-@constraint("operations on undefined windows", "windows are defined", "whole", "OTF2 definitions")
-def undefined_windows(model: Model, _names: Names) -> Found:
-    """Count collective operations and synchronisations of groups whose window is not defined."""
-    return Found(model.window_members.counts["operations on undefined windows"])
-
-
-@constraint(
+counted(
+    "operations on undefined windows",
+    "windows are defined",
+    "whole",
+    "OTF2 definitions",
+    "window_members",
+    "Count collective operations and synchronisations of groups whose window is not defined.",
+)
+counted(
     "collective operations on files that lack participants",
-    "all members take part in collective operations on a file",
+    "all members take part in collective operations on files",
     "whole",
     "SEMANTICS 3",
+    "file_members",
+    "Count collective operations on files that not all members execute.",
 )
-def files(model: Model, _names: Names) -> Found:
-    """Count collective operations on files that not all members execute."""
-    return Found(model.file_members.counts.get("collective operations on files that lack participants", 0))
-
-
-@constraint(
-    "exposure epochs that lack access epochs", "every exposure epoch is accessed as announced", "whole", "SEMANTICS 3"
+counted(
+    "exposure epochs that lack access epochs",
+    "every exposure epoch is accessed as announced",
+    "whole",
+    "SEMANTICS 3",
+    "epochs",
+    "Count exposure epochs that some of their origins never access.",
 )
-def epochs(model: Model, _names: Names) -> Found:
-    """Count exposure epochs that some of their origins never access."""
-    return Found(sum(model.epochs.counts.values()))
 
 
 def _times_of(model: Model, location: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:

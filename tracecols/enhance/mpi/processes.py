@@ -15,6 +15,7 @@ from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.mpi.collectives import OutgoingMembers
 from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CALL
 from tracecols.enhance.scan.region_rules import either, is_in, named
 from tracecols.enhance.threads.created import times_of
 from tracecols.schema.compound import CREATED_PROCESSES
@@ -22,7 +23,7 @@ from tracecols.schema.compound import CREATED_PROCESSES
 SPAWN = named("mpi_comm_spawn(_multiple)?", "mpi")
 SPAWNED = either(named("mpi_init(_thread)?", "mpi"), named("mpi_comm_get_parent", "mpi"))
 
-MEMBER = ("key", "communicator", "location", "enter", "exit", "enter_time", "exit_time", "call_path")
+MEMBER = ("key", "communicator", "location", *CALL)
 
 
 @step(GLOBAL, "created_processes")
@@ -48,6 +49,6 @@ def find_created_processes(facts: Facts, every_outgoing_members: Sequence[Outgoi
             "begin_time": begin_time[known],
             "communicator": m["communicator"][by].astype(np.int32),
             "create_location": m["location"][by].astype(np.int32),
-            **{f"create_{name}": m[name][by] for name in ("enter", "exit", "enter_time", "exit_time", "call_path")},
+            **{f"create_{name}": m[name][by] for name in CALL},
         },
     )

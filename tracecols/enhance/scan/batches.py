@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -240,16 +240,12 @@ def advance_together(
 def runs_of(scans: Sequence[RunningScan]) -> list[list[RunningScan]]:
     """Divide locations into runs that kernels scan in one call: their events have the same meanings, and all events are
     in the call."""
-    runs: list[list[RunningScan]] = []
-    kind = None
-    for scan in scans:
+
+    def kind(scan: RunningScan) -> tuple[bool, bool, int]:
         # a location that is resumed, or does not fit into a batch, is a run of its own
-        before, kind = kind, (scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1)
-        if kind == before:
-            runs[-1].append(scan)
-        else:
-            runs.append([scan])
-    return runs
+        return scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1
+
+    return [list(run) for _, run in groupby(scans, kind)]
 
 
 def scan_rest(scans: Sequence[RunningScan], buffers: ScanBuffers) -> int:

@@ -35,6 +35,9 @@ from tracecols.schema import KINDS
 from tracecols.schema.compound import PROFILE, REGION_INSTANCES
 from tracecols.vectors import Ints, Mask, offsets_of
 
+CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
+"""Columns of call instances that compound tables have, with the role of the call as prefix: `send_enter`, ..."""
+
 WALKED = 1 << 17
 """Events per step of `walk_stacks`: its output stays in the cache, and 0.2 ms of Python per step are 3 ns per event."""
 
@@ -119,16 +122,10 @@ class CallInstances:
     def columns_of(self, role: str, number: Ints) -> dict[str, NDArray[Any]]:
         """Return the columns of a compound table that describe the call instance of one role.
 
-        These are `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), all int64, and
-        `ROLE_call_path`, int32; -1 is null, also as the number of a call instance.
+        These are `ROLE_enter`, `ROLE_exit` (rows), `ROLE_enter_time`, `ROLE_exit_time` (ticks), and `ROLE_call_path`;
+        -1 is null, also as the number of a call instance.
         """
-        return {
-            f"{role}_enter": pick(self.enter, number),
-            f"{role}_exit": pick(self.exit, number),
-            f"{role}_enter_time": pick(self.enter_time, number),
-            f"{role}_exit_time": pick(self.exit_time, number),
-            f"{role}_call_path": pick(self.call_path, number).astype(np.int32),
-        }
+        return {f"{role}_{name}": pick(getattr(self, name), number) for name in CALL}
 
 
 @step(ANY, "team_instances")
