@@ -82,16 +82,8 @@ class Parts:
         """Write the `n` rows of columns in the given order, block by block."""
         for start in range(0, n, ROWS):
             stop = min(start + ROWS, n)
-            self.write(partial(_taken, column, slice(start, stop) if order is None else order[start:stop]))
-
-
-def _taken(column: Callable[[str], NDArray[Any]], rows: slice | Ints, name: str) -> NDArray[Any]:
-    return column(name)[rows]
-
-
-def _no_rows(table: Table, name: str) -> NDArray[Any]:
-    dtype = table[name].dtype
-    return np.zeros(0, object if dtype == "string" else dtype)
+            rows = slice(start, stop) if order is None else order[start:stop]
+            self.write({name: column(name)[rows] for name in self.table.names}.__getitem__)
 
 
 def rows_ascend(division: Division) -> bool:
@@ -391,4 +383,4 @@ def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str]
             numbers[name] = merge_slices(spec, slices, building / name, numbers)
         if not any((building / name).glob("part-*.parquet")):
             with Parts(building / name, 0, schema) as parts:
-                parts.write(partial(_no_rows, schema))
+                parts.write(CompoundTable.empty(schema).column)

@@ -58,7 +58,7 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
         a, b = np.flatnonzero(some & is_free), np.flatnonzero(kernels & (of == -1) & ~is_correlated)
         if b.size:
             found, is_free[a] = _in_order([x[a] for x in left], [y[b] for y in right], before if pending else None)
-            of[b] = np.where(found >= 0, pick(a, found), found)
+            of[b] = np.where(found >= 0, pick(a, np.maximum(found, -1)), found)
     launch = np.where(is_correlated, request, np.where(of >= 0, pick(launches.number, np.maximum(of, -1)), of))
     is_free |= has_correlation & ~np.isin(launches.number, launch)
     lacking = is_free & is_named & np.isin(launches.process, process)

@@ -413,13 +413,12 @@ def region_instances(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
 ) -> CompoundTable:
     """Build the table of region instances on some locations; 48 B per instance."""
-    found: dict[str, list[NDArray[Any]]] = {c.name: [np.zeros(0, c.dtype)] for c in REGION_INSTANCES.columns}
-    for location in np.asarray(members).tolist():
-        at_events = scan_location(facts, scans, team_instances, location)
-        first = scans[location].first_row
+
+    def of_location(location: int) -> dict[str, NDArray[Any]]:
+        at_events, first = scan_location(facts, scans, team_instances, location), scans[location].first_row
         at = np.flatnonzero(at_events.is_enter())
         leave = at_events.exitptr[at]
-        here: dict[str, NDArray[Any]] = {
+        return {
             "location": np.full(at.size, location, np.int32),
             "enter": first + at,
             "exit": leave,
@@ -428,7 +427,5 @@ def region_instances(
             "enter_time": at_events.time[at],
             "exit_time": pick(at_events.time, np.where(leave >= 0, leave - first, -1)),
         }
-        for name, values in here.items():
-            found[name].append(values)
-    table = {name: joined([a for a in arrays if a.size] or arrays[:1]) for name, arrays in found.items()}
-    return CompoundTable(REGION_INSTANCES, table["enter"].size, table)
+
+    return CompoundTable.together(REGION_INSTANCES, map(of_location, np.asarray(members).tolist()))

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import LocationStacks, scan_location
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.teams import Teams
-from tracecols.schema import Table
 from tracecols.schema.compound import COUNTER_VALUES, LOCATION_MARKERS, PARAMETER_VALUES
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store import Store
@@ -49,14 +48,6 @@ def _instances(at_events: LocationStacks, event: Ints, location: int, first: int
     }
 
 
-def _together(table: Table, parts: Iterable[Rows]) -> CompoundTable:
-    """Concatenate the rows of some locations into a table."""
-    found = list(parts)
-    columns = {c.name: joined([of[c.name] for of in found] or [np.zeros(0, c.dtype)]) for c in table.columns}
-    columns = {c.name: columns[c.name].astype(c.dtype, copy=False) for c in table.columns}
-    return CompoundTable(table, columns[table.names[0]].size, columns)
-
-
 @step(WITHIN, "parameter_values")
 def parameter_values(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
@@ -72,7 +63,7 @@ def parameter_values(
         return {**here, **side, "event": side["row"], "time": at_events.time[event]}
 
     chosen = [i for i in np.asarray(members).tolist() if store.n_rows("parameters", i)]
-    return _together(PARAMETER_VALUES, map(of_location, chosen))
+    return CompoundTable.together(PARAMETER_VALUES, map(of_location, chosen))
 
 
 @step(WITHIN, "counter_values")
@@ -103,7 +94,7 @@ def counter_values(
         return {**_instances(at_events, event, location, first), **rows, "time": at_events.time[event]}
 
     chosen = [i for i in np.asarray(members).tolist() if any(store.n_rows(name, i) for name in names.values())]
-    return _together(COUNTER_VALUES, map(of_location, chosen))
+    return CompoundTable.together(COUNTER_VALUES, map(of_location, chosen))
 
 
 @step(WITHIN, "location_markers")
@@ -127,7 +118,7 @@ def location_markers(
         return {**here, "marker": mine, "time": time[mine], "duration": duration[mine]}
 
     markers_of = _markers_about(facts, np.asarray(members).tolist())
-    return _together(LOCATION_MARKERS, (of_location(i, about) for i, about in markers_of.items() if about))
+    return CompoundTable.together(LOCATION_MARKERS, (of_location(i, about) for i, about in markers_of.items() if about))
 
 
 def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int]]:
