@@ -93,7 +93,7 @@ def causes_of(model: Model, p: Property, table: CompoundTable, found: Matches) -
     """Return who makes matches wait (`Property.cause`); all -1 if that is not declared. `model` is the slice that the
     table belongs to."""
     if isinstance(p.cause, Cause):
-        return Causes(*(table[c][found.row] for c in (p.cause.location, p.cause.call_path, p.cause.time)))
+        return p.cause.of(table, found.row)
     if p.cause is None:
         nothing: NDArray[Any] = np.full(len(found), -1, np.int64)
         return Causes(nothing, nothing, nothing)
