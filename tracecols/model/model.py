@@ -207,7 +207,7 @@ class Model:
     def undivided(self) -> Model:
         """Return a model with the definitions and the call paths of the whole run, without periods; it has no
         tables."""
-        return self._like(facts=Facts.with_call_paths(self.facts, self.facts.call_paths.whole))
+        return self._like(facts=replace(self.facts, call_paths=self.facts.call_paths.whole))
 
     def divided(self, in_windows: bool = False) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement.
@@ -555,7 +555,7 @@ def enhance(
     call_paths: CallPaths = merge_call_paths(scans, d)
     if by.kind:
         call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
-    facts = Facts.with_call_paths(d, call_paths)
+    facts = Facts(**vars(d), call_paths=call_paths)
     given = {
         "facts": facts,
         "scans": scans,

@@ -605,7 +605,7 @@ def non_members(model: Model, names: Names) -> Found:
     Inter-communicators are not checked: the members of their second group have no rank in them.
     """
     m = model.collective_members
-    is_inter = pick(model.facts.communicators.is_inter, m.communicator, 0).astype(bool)
+    is_inter = model.facts.communicators.are_inter(m.communicator)
     of = np.flatnonzero((m.communicator >= 0) & ~is_inter & (m.rank < 0))
     return Found.at(
         m.begin_time[of],
@@ -626,7 +626,7 @@ def roots(model: Model, names: Names) -> Found:
     Inter-communicators are not checked: the root is a rank of one of their groups.
     """
     c, m = model.collectives, model.collective_members
-    is_inter = pick(model.facts.communicators.is_inter, c.communicator, 0).astype(bool)
+    is_inter = model.facts.communicators.are_inter(c.communicator)
     of = np.flatnonzero((c.communicator >= 0) & ~is_inter & (c.root >= c.size))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 

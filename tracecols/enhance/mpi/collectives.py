@@ -60,7 +60,7 @@ def blocking_operations(
     The events come location by location. Returns the events that end operations, the preceding events that begin them,
     -1 none, and the communicators of the operations.
     """
-    is_creation = (kind == K.COMM_CREATE) & pick(communicators.is_inter, communicator, 0).astype(bool)
+    is_creation = (kind == K.COMM_CREATE) & communicators.are_inter(communicator)
     is_begin, is_end = kind == K.MPI_COLLECTIVE_BEGIN, kind == K.MPI_COLLECTIVE_END
     at = np.flatnonzero(is_begin | is_end | is_creation)
     if is_creation.any():
@@ -265,8 +265,8 @@ def participants_disagree(
     """
     highest = segments.max(root)
     lowest = segments.min(np.where(root >= 0, root, np.iinfo(root.dtype).max))
-    is_inter = pick(communicators.is_inter, communicator, 0).astype(bool)
-    found: Mask = (segments.max(op) != segments.min(op)) | ((highest > lowest) & ~is_inter)
+    has_other_root = (highest > lowest) & ~communicators.are_inter(communicator)
+    found: Mask = (segments.max(op) != segments.min(op)) | has_other_root
     return found
 
 

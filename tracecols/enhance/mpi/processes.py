@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import CompoundTable, joined
 from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.mpi.collectives import OutgoingMembers
@@ -32,7 +32,7 @@ def find_created_processes(facts: Facts, every_outgoing_members: Sequence[Outgoi
     # nothing is read if there are no inter-communicators
     of = [(o.members, len(o.members) if facts.communicators.is_inter.any() else 0) for o in every_outgoing_members]
     m = {name: joined([rows.rows(name, 0, n) for rows, n in of]) for name in MEMBER}
-    on_both = pick(facts.communicators.is_inter, m["communicator"], 0) > 0
+    on_both = facts.communicators.are_inter(m["communicator"])
     m = {name: column[on_both] for name, column in m.items()}
     creates, created = (np.flatnonzero(is_in(facts, m["call_path"], rule)) for rule in (SPAWN, SPAWNED))
     location = m["location"][created].astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,13 @@ from tracecols.enhance.scan.location_scan import (
 )
 from tracecols.enhance.scan.teams import IS_FORK
 from tracecols.kernels import arrays, stacks
+from tracecols.kernels.gaps import Gaps
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import LargeArrays, blocks
+
+Rows = TypeVar("Rows", bound=NamedTuple)
 
 BATCH = 1 << 20
 """Events per kernel call."""
@@ -171,12 +174,8 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
         found = scan.result
         found.program, found.bad_exits, found.open, found.disordered, found.nested = of_state
         if scan.samples.size:
-            own_calls = arrays.first(arrays.after(buffers.calls, rows[1][0]), rows[1][1] - rows[1][0])
-            own_events = arrays.first(arrays.after(attributed, rows[2][0]), rows[2][1] - rows[2][0])
-            own_entries = paths.entry[rows[0][0] : rows[0][1]]
-            role = scan.regions.construct[scan.regions.of_entry[np.maximum(own_entries, 0)]].astype(np.int8)
-            own = scan.samples, own_calls, own_events, scan.begins, scan.begun, role
-            found.gaps = find_gaps(scan.store, scan.location, *own)
+            entry = paths.entry[slice(*rows[0])]
+            found.gaps = _gaps_of(scan, entry, _between(buffers.calls, *rows[1]), _between(attributed, *rows[2]))
         if has_phases:
             found.phase_begin, found.phase_end = (edges[slice(*of_phases)] for edges in phases)
         found.paths, found.calls, found.events, found.global_calls = (
@@ -186,6 +185,19 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
         found.global_numbers = numbers[slice(*rows[-1])]
         found.done = True
     buffers.forget_ended(FIRST_STATE if waiting is None else waiting.state)
+
+
+def _between(columns: Rows, start: int, stop: int) -> Rows:
+    """Return some rows of named columns."""
+    return arrays.first(arrays.after(columns, start), stop - start)
+
+
+def _gaps_of(
+    scan: RunningScan, entry: NDArray[np.int32], calls: stacks.CallInstances, events: stacks.AttributedEvents
+) -> Gaps | None:
+    """Find the moments at which a location may be divided; `entry` is that of each of its call paths."""
+    role = scan.regions.construct[scan.regions.of_entry[np.maximum(entry, 0)]].astype(np.int8)
+    return find_gaps(scan.store, scan.location, scan.samples, calls, events, scan.begins, scan.begun, role)
 
 
 def _global_calls(
@@ -261,7 +273,7 @@ def scan_rest(scans: Sequence[RunningScan], buffers: ScanBuffers) -> int:
         if k < len(scans):
             n = int(scans[k].state[stacks.N_ATTRIBUTED])
             first_path, _, first = buffers.filled[: stacks.FILLED_PHASES].tolist()
-            attributed = arrays.first(arrays.after(buffers.attributed, first), n)
+            attributed = _between(buffers.attributed, first, first + n)
             n_paths = scans[k].state[stacks.N_NODES]
             of_paths = buffers.paths.period[first_path:], np.array([n_paths])
             publish([scans[k]], attributed, np.array([n]), *of_paths, buffers.large)
@@ -337,7 +349,7 @@ def scan_batch(
         scan.result.last_time = int(time[here.stop - 1]) if here.stop > here.start else 0
     if why == stacks.BLOCKED:
         first, stop = side_bounds[stacks.TASKS, k : k + 2].tolist()
-        scans[k].wait(at, buffers, arrays.first(arrays.after(tasks, first), stop - first))
+        scans[k].wait(at, buffers, _between(tasks, first, stop))
     if ends:
         buffers.ended += scans[:k]
     return k

@@ -268,23 +268,7 @@ def merge_call_paths(scans: Sequence[LocationScan], d: Definitions) -> CallPaths
     n = int(start[-1])
     local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
     entry, time = joined_column(paths, "entry", np.int32), d.order.time(row, time)
-    above = np.repeat(start[:-1], counts)
-    above += local
-    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
-    # few call paths are below those of other locations
-    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
-    inherited = local[elsewhere]
-    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
-    if in_program.size:
-        programs = {
-            p: FOREIGN - (i << 32 | scans[i].program)
-            for i, p in reversed([*enumerate(d.process.tolist())])
-            if scans[i].program >= 0
-        }
-        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
-        inherited[in_program] = [programs.get(p, -1) for p in d.process[location].tolist()]
-    code = np.where(inherited < -1, FOREIGN - inherited, -1)
-    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
+    above = _parents_of_all(local, start, scans, d.process)
     tie = d.order.tie_order(row)
     del local
 
@@ -318,3 +302,26 @@ def merge_call_paths(scans: Sequence[LocationScan], d: Definitions) -> CallPaths
         np.argsort(met),
         [numbers[a:b] for a, b in pairwise(start.tolist())],
     )
+
+
+def _parents_of_all(local: Ints, start: Ints, scans: Sequence[LocationScan], process: NDArray[np.int32]) -> Ints:
+    """Return the parent of each call path among the call paths of all locations, of which those of each begin at
+    `start`; -1 for roots. `local` are the parents as the scans name them, which may be on other locations."""
+    above = np.repeat(start[:-1], np.diff(start))
+    above += local
+    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
+    # few call paths are below those of other locations
+    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
+    inherited = local[elsewhere]
+    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
+    if in_program.size:
+        programs = {
+            p: FOREIGN - (i << 32 | scans[i].program)
+            for i, p in reversed([*enumerate(process.tolist())])
+            if scans[i].program >= 0
+        }
+        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
+        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
+    code = np.where(inherited < -1, FOREIGN - inherited, -1)
+    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
+    return above

@@ -18,13 +18,6 @@ class Facts(Definitions):
     call_paths: CallPaths
     """The call tree of all locations."""
 
-    @classmethod
-    def with_call_paths(cls, definitions: Definitions, call_paths: CallPaths) -> Facts:
-        """Add the call tree to the definitions."""
-        return cls(
-            **{name: getattr(definitions, name) for name in Definitions.__dataclass_fields__}, call_paths=call_paths
-        )
-
     @once
     def memo(self) -> WeakKeyDictionary[Any, Any]:
         """Results computed from the facts, by the function that computed them, for the lifetime of the function."""
