@@ -99,8 +99,8 @@ class Property:
         Name of the family that declares it.
     timed_by : Pattern or None
         The pattern that says when its matches begin or end: its own, or that of the nearest property above on the same
-        table. `registry.properties` sets it, and `cause`.
-    cause : Cause, callable or None
+        table. `registry.properties` sets it, and `caused_by`.
+    caused_by : Cause, callable or None
         The causes of its matches, likewise.
     """
 
@@ -125,7 +125,7 @@ class Property:
     is_estimate: bool = False
     family: str = ""
     timed_by: Pattern | None = None
-    cause: Cause | CauseFunction | None = None
+    caused_by: Cause | CauseFunction | None = None
 
     def __repr__(self) -> str:
         below = f", below {self.parent}" if self.parent else ""
@@ -163,8 +163,8 @@ class Property:
         if own is None:
             return self
         inherits = above is not None and above.pattern is not None and above.table == self.table
-        timed_by, cause = (above.timed_by, above.cause) if above is not None and inherits else (None, None)
-        return replace(self, timed_by=own if own.since or own.until else timed_by, cause=own.cause or cause)
+        timed_by, caused_by = (above.timed_by, above.caused_by) if above is not None and inherits else (None, None)
+        return replace(self, timed_by=own if own.since or own.until else timed_by, caused_by=own.cause or caused_by)
 
 
 class Conventions(NamedTuple):

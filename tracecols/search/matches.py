@@ -90,14 +90,14 @@ def columns_of(p: Property) -> tuple[Column, ...]:
 
 
 def causes_of(model: Model, p: Property, table: CompoundTable, found: Matches) -> Causes:
-    """Return who makes matches wait (`Property.cause`); all -1 if that is not declared. `model` is the slice that the
+    """Return who makes matches wait (`Property.caused_by`); all -1 if that is not declared. `model` is the slice that the
     table belongs to."""
-    if isinstance(p.cause, Cause):
-        return p.cause.of(table, found.row)
-    if p.cause is None:
+    if isinstance(p.caused_by, Cause):
+        return p.caused_by.of(table, found.row)
+    if p.caused_by is None:
         nothing: NDArray[Any] = np.full(len(found), -1, np.int64)
         return Causes(nothing, nothing, nothing)
-    return p.cause(model, table, found)
+    return p.caused_by(model, table, found)
 
 
 def over_matches(
