@@ -90,8 +90,8 @@ def columns_of(p: Property) -> tuple[Column, ...]:
 
 
 def causes_of(model: Model, p: Property, table: CompoundTable, found: Matches) -> Causes:
-    """Return who makes matches wait (`Property.caused_by`); all -1 if that is not declared. `model` is the slice that the
-    table belongs to."""
+    """Return who makes matches wait (`Property.caused_by`); all -1 if that is not declared. `model` is the slice that
+    the table belongs to."""
     if isinstance(p.caused_by, Cause):
         return p.caused_by.of(table, found.row)
     if p.caused_by is None:
