@@ -144,8 +144,7 @@ class Model:
         partition."""
         if STEP_OF[name].stage in ONCE:
             return [self.get(name)]
-        found: list[Any] = self._read(Input(name, EVERY))
-        return found
+        return self._read(Input(name, EVERY))
 
     def __getattr__(self, name: str) -> Any:
         if name in STEP_OF:
@@ -346,8 +345,7 @@ class Run:
         def plan() -> list[Bucket]:
             return plan_buckets(self.every("outgoing_members"), self.executor.memory)
 
-        found: list[Bucket] = self.spill.get("buckets", -1, plan, always=True)
-        return found
+        return self.spill.get("buckets", -1, plan, always=True)
 
     def stages(
         self,

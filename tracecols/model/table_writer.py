@@ -202,8 +202,7 @@ class Slice:
         self._batch: pa.RecordBatch = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._pages))).get_batch(0)
 
     def __len__(self) -> int:
-        n: int = self._batch.num_rows
-        return n
+        return self._batch.num_rows
 
     def rows(self, name: str, start: int, stop: int) -> pa.Array:
         """Return the rows of a column with start <= row < stop."""

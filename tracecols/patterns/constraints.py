@@ -20,7 +20,6 @@ from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, pair_with_previous
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi.collectives import participants_disagree
-from tracecols.enhance.mpi.messages import RECEIVES
 from tracecols.enhance.scan.instances import attributed_events, scan_stacks
 from tracecols.enhance.scan.tasks import COMPLETES, CREATES, name_tasks
 from tracecols.enhance.scan.tasks import NAMES as TASK_NAMES
@@ -483,27 +482,14 @@ def unreceived(model: Model, names: Names) -> Found:
 @constraint("receives without send", "every message that is received was sent", "receiver")
 def unsent(model: Model, names: Names) -> Found:
     """Find receives without a matching send."""
-    count = model.messages.counts["receives without send"]
-    if not count:
-        return Found(0)
-    matched = np.sort(model.messages.recv)
-    times, locations, sides = [], [], []
-    for location in model.members.tolist():
-        side = model.store.read("p2p", location, ["row", "kind", "peer", "communicator", "tag"])
-        row = side["row"][RECEIVES[side["kind"]]]
-        missing = row[~np.isin(row, matched)]
-        if missing.size:
-            at = np.searchsorted(side["row"], missing)
-            time = model.store.read("events", location, ["time"])["time"]
-            times.append(time[missing - model.scans[location].first_row])
-            locations.append(np.full(missing.size, location))
-            sides.append(np.stack([side[c][at].astype(np.int64) for c in ("peer", "communicator", "tag")]))
-    peer, communicator, tag = np.concatenate(sides, axis=1)
-    return Found.at(
-        np.concatenate(times),
-        np.concatenate(locations),
-        lambda i: f"receives from rank {peer[i]} of {names.communicator(int(communicator[i]))}, tag {tag[i]}",
-    )
+    r = model.receives
+    of = np.flatnonzero(~r.is_matched)
+
+    def tell(i: int) -> str:
+        k = of[i]
+        return f"receives from rank {r.source[k]} of {names.communicator(int(r.communicator[k]))}, tag {r.tag[k]}"
+
+    return Found.at(r.recv_time[of], r.location[of].astype(np.int64), tell)
 
 
 @constraint("messages received before they were sent", "a SEND precedes its RECV (clocks)", "receiver")

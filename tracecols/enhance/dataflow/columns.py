@@ -252,8 +252,7 @@ class PiecedColumns(ColumnSource):
         return self, 0
 
     def search(self, name: str, values: Sequence[int]) -> Ints:
-        found: Ints = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
-        return found
+        return np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
 
 
 def pieced(pieces: Sequence[ColumnSource]) -> ColumnSource:

@@ -129,8 +129,7 @@ class Segments:
 
     def any(self, values: Mask) -> Mask:
         """Return whether any value of each group is true."""
-        result: Mask = self.sum(values) > 0
-        return result
+        return self.sum(values) > 0
 
     def first(self) -> Ints:
         """Return the first element of each group."""

@@ -127,8 +127,7 @@ class Communicators:
         On an inter-communicator the root names `SELF`, and the other group names its rank there, which is no rank of
         their own group.
         """
-        result: Mask = (root == SELF) | (~self.are_inter(communicator) & (root >= 0) & (rank == root))
-        return result
+        return (root == SELF) | (~self.are_inter(communicator) & (root >= 0) & (rank == root))
 
     def process_of(self, communicator: NDArray[np.int32], rank: Ints, own: NDArray[np.int32]) -> Ints:
         """Return the process at a rank, as seen from process `own` of the communicator; -1 if there is none.

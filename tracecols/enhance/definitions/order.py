@@ -98,8 +98,7 @@ class EventOrder:
 
     def is_listed(self, rows: Ints) -> Mask:
         """Return a mask of the events whose tie order the source defines; (n,) bool."""
-        found: Mask = find_sorted(self._rows, rows) >= 0
-        return found
+        return find_sorted(self._rows, rows) >= 0
 
     def argsort(self, rows: Ints, time: Ints, *groups: NDArray[Any]) -> Ints:
         """Sort events by groups, the first key being most significant, then chronologically; O(n log n)."""

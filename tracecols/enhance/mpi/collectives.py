@@ -266,8 +266,7 @@ def participants_disagree(
     highest = segments.max(root)
     lowest = segments.min(np.where(root >= 0, root, np.iinfo(root.dtype).max))
     has_other_root = (highest > lowest) & ~communicators.are_inter(communicator)
-    found: Mask = (segments.max(op) != segments.min(op)) | has_other_root
-    return found
+    return (segments.max(op) != segments.min(op)) | has_other_root
 
 
 def latest_member(segments: Segments, begin_time: Ints, rank: NDArray[np.int32]) -> Ints:
@@ -276,8 +275,7 @@ def latest_member(segments: Segments, begin_time: Ints, rank: NDArray[np.int32])
     is_last = begin_time == segments.max(begin_time)[of]
     lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]
     chosen = np.where(is_last & (rank == lowest), np.arange(of.size), of.size)
-    found: Ints = segments.min(chosen)
-    return found
+    return segments.min(chosen)
 
 
 @step(GLOBAL, "startups")

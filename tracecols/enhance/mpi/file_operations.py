@@ -56,8 +56,7 @@ def match_file_operations(
 def are_collective(kind: Ints, flags: Ints) -> Mask:
     """Return a mask of the events of collective calls for a file, by kind and `operation_flags`."""
     is_begin = kind == K.IO_OPERATION_BEGIN
-    found: Mask = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
-    return found
+    return MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
 
 
 def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints]:

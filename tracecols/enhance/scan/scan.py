@@ -59,8 +59,7 @@ def inherited(scans: Sequence[LocationScan]) -> Mask:
     while (top != top[top]).any():
         top = top[top]
     above = parent[top]
-    is_inherited: Mask = (above < -1) & (above != stacks.IN_PROGRAM)
-    return is_inherited
+    return (above < -1) & (above != stacks.IN_PROGRAM)
 
 
 def plan_processes(members: Ints, n_events: Ints, process: NDArray[np.int32], size: int) -> list[Ints]:
