@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from support.command_line import run
-from support.laws import waits_by_delay
 
 import tracecols
 from tracecols.docs.site.declared import property_lists, property_pages
@@ -18,7 +17,7 @@ from tracecols.export.tables import export
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import Pattern, SumOf
 from tracecols.patterns.plugins import load
-from tracecols.patterns.registry import CONVENTIONS, properties
+from tracecols.patterns.registry import CONVENTIONS, properties, waits_by_delay
 from tracecols.report.viewer.profile import WAITS, time_profile
 from tracecols.schema import properties as ids
 from tracecols.schema.causes import CHARGED, DELAY_IDS

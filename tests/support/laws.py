@@ -4,7 +4,7 @@ import numpy as np
 
 from tracecols.causes.quirks import NONE
 from tracecols.patterns.profile import profile_cells, task_cells
-from tracecols.patterns.registry import properties
+from tracecols.patterns.registry import properties, waits_by_delay
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS
 
 WHOLE = sorted(
@@ -146,14 +146,3 @@ def divide(monkeypatch):
         ("enhance.scan.scan", "WAVE", 97),
     ):
         monkeypatch.setattr(f"tracecols.{module}.{constant}", value)
-
-
-def waits_by_delay(declared):
-    """Return the waits that lie in no other wait, by the delay property that charges them; by "" those that none
-    charges."""
-    waits = {p.id: p for p in declared if p.is_wait}
-    found: dict[str, list[str]] = {}
-    for p in waits.values():
-        if p.parent not in waits:
-            found.setdefault(p.delay, []).append(p.id)
-    return found

@@ -190,3 +190,14 @@ def needed(declared: list[Property], chosen: Iterable[str]) -> tuple[set[str], s
         computed.add(p.id)
         waiting += [name for name in (p.parent, *read_by(p, declared)) if name in by_id]
     return computed, shown
+
+
+def waits_by_delay(declared: Iterable[Property]) -> dict[str, list[str]]:
+    """Return the waits that lie in no other wait, by the delay property that charges them; by "" those that none
+    charges."""
+    waits = {p.id: p for p in declared if p.is_wait}
+    found: dict[str, list[str]] = {}
+    for p in waits.values():
+        if p.parent not in waits:
+            found.setdefault(p.delay, []).append(p.id)
+    return found
