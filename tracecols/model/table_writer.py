@@ -139,14 +139,14 @@ class SliceWriter:
         table, pointers = schema_of("events"), SlicePointers(view)
         with Parts(self.folder / "events", number, table) as parts:
             for location in np.sort(view.members).tolist():
-                found = pointers.of(location)
-                for start in range(0, len(found), ROWS):
-                    stop = min(start + ROWS, len(found))
-                    columns: dict[str, NDArray[Any]] = dict(found.columns(start, stop))
+                stacks = pointers.stacks(location)
+                for start in range(0, stacks.time.size, ROWS):
+                    stop = min(start + ROWS, stacks.time.size)
+                    columns: dict[str, NDArray[Any]] = dict(pointers.columns(stacks, start, stop))
                     for name in EVENTS.names:
-                        columns[name] = getattr(found.stacks, name)[start:stop]
+                        columns[name] = getattr(stacks, name)[start:stop]
                     columns["location"] = np.full(stop - start, location, np.int32)
-                    columns["pos"] = self._positions(found.first + start, stop - start)
+                    columns["pos"] = self._positions(stacks.first + start, stop - start)
                     parts.write(columns.__getitem__)
 
     def _positions(self, first: int, n: int) -> Ints:

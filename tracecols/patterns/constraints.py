@@ -20,7 +20,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, pair_with_previous
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi.collectives import participants_disagree
-from tracecols.enhance.scan.instances import attributed_events, scan_stacks
+from tracecols.enhance.scan.instances import LocationStacks, attributed_events, scan_location
 from tracecols.enhance.scan.tasks import COMPLETES, CREATES, name_tasks
 from tracecols.enhance.scan.tasks import NAMES as TASK_NAMES
 from tracecols.model.model import Model, Progress
@@ -185,17 +185,17 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
 
 def _nesting(
-    model: Model, counts: list[int], find: Callable[[dict[str, NDArray[Any]], int], NDArray[np.int64]]
+    model: Model, counts: list[int], find: Callable[[LocationStacks], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, int]]]:
     """Search some of the locations that have violations; return time, location, and (region, call path) of the first
     ones of each."""
     times, locations, calls = [], [], []
     for location in np.flatnonzero(counts)[:SOME].tolist():
-        columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
-        at = find(columns, model.scans[location].first_row)[:SOME]
-        times.append(columns["time"][at])
+        stacks = scan_location(model.facts, model.scans, model.team_instances, location)
+        at = find(stacks)[:SOME]
+        times.append(stacks.time[at])
         locations.append(np.full(at.size, location))
-        calls += list(zip(columns["region"][at].tolist(), columns["call_path"][at].tolist(), strict=True))
+        calls += list(zip(stacks.region[at].tolist(), stacks.call_path(at).tolist(), strict=True))
     nothing = np.zeros(0, np.int64)
     return np.concatenate([*times, nothing]), np.concatenate([*locations, nothing]), calls
 
@@ -208,12 +208,11 @@ def nesting(model: Model, names: Names) -> Found:
     """Find EXITs of another region than the one entered last, or of none."""
     counts = [s.bad_exits for s in model.scans]
 
-    def find(columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int64]:
-        enter, region = columns["enterptr"], columns["region"]
-        leaves = np.isin(columns["kind"], [*LEAVES, K.PROGRAM_END])
-        leaves |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (region < 0)
-        entered = np.where(enter >= 0, region[np.maximum(enter - first, 0)], -1)
-        named = (region >= 0) & (columns["kind"] != K.PROGRAM_END)
+    def find(stacks: LocationStacks) -> NDArray[np.int64]:
+        enter, region, kind = stacks.enterptr, stacks.region, stacks.kind
+        leaves = np.isin(kind, [*LEAVES, K.PROGRAM_END]) | ((kind == K.MEASUREMENT_ON_OFF) & (region < 0))
+        entered = np.where(enter >= 0, region[np.maximum(enter - stacks.first, 0)], -1)
+        named = (region >= 0) & (kind != K.PROGRAM_END)
         return np.flatnonzero(leaves & ((enter < 0) | (named & (entered != region))))
 
     time, location, calls = _nesting(model, counts, find)
@@ -231,10 +230,10 @@ def unfinished(model: Model, names: Names) -> Found:
     """Find ENTERs without an EXIT."""
     counts = [s.open for s in model.scans]
 
-    def find(columns: dict[str, NDArray[Any]], _first: int) -> NDArray[np.int64]:
-        enters = np.isin(columns["kind"], [K.ENTER, K.PROGRAM_BEGIN, K.CALLING_CONTEXT_ENTER])
-        enters |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (columns["region"] >= 0)
-        return np.flatnonzero(enters & (columns["exitptr"] < 0))
+    def find(stacks: LocationStacks) -> NDArray[np.int64]:
+        enters = np.isin(stacks.kind, [K.ENTER, K.PROGRAM_BEGIN, K.CALLING_CONTEXT_ENTER])
+        enters |= (stacks.kind == K.MEASUREMENT_ON_OFF) & (stacks.region >= 0)
+        return np.flatnonzero(enters & (stacks.exitptr < 0))
 
     time, location, calls = _nesting(model, counts, find)
     return Found(sum(counts), time, location, lambda i: f"enters {names.region(calls[i][0])} and never leaves it")

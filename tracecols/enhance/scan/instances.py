@@ -345,6 +345,8 @@ def _scan_again(
 class LocationStacks(NamedTuple):
     """State of the region stack of a location at each of its events."""
 
+    first: int
+    """Row of the first event."""
     time: Ints
     kind: NDArray[np.uint8]
     region: NDArray[np.int32]
@@ -357,7 +359,7 @@ class LocationStacks(NamedTuple):
     numbers: Ints
     """(n_nodes,): number of each of these call paths in the merged tree."""
 
-    def call_path(self, rows: slice = slice(None)) -> Ints:
+    def call_path(self, rows: slice | Ints = slice(None)) -> Ints:
         """Return the call paths of some events; (n,) int64, -1 is null."""
         return pick(self.numbers, self.node[rows])
 
@@ -375,7 +377,9 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     if n:
         scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, stacks.Pointers(enterptr, exitptr, node))
     time, kind, region = (columns[name] for name in ("time", "kind", "region"))
-    return LocationStacks(time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location])
+    return LocationStacks(
+        scan.first_row, time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location]
+    )
 
 
 def scan_charges(facts: Facts, scans: Sequence[LocationScan], teams: Teams, location: int) -> tuple[Ints, Ints, Ints]:
@@ -415,17 +419,17 @@ def region_instances(
     """Build the table of region instances on some locations; 48 B per instance."""
 
     def of_location(location: int) -> dict[str, NDArray[Any]]:
-        at_events, first = scan_location(facts, scans, team_instances, location), scans[location].first_row
+        at_events = scan_location(facts, scans, team_instances, location)
         at = np.flatnonzero(at_events.is_enter())
         leave = at_events.exitptr[at]
         return {
             "location": np.full(at.size, location, np.int32),
-            "enter": first + at,
+            "enter": at_events.first + at,
             "exit": leave,
             "region": at_events.region[at],
             "call_path": pick(at_events.numbers, at_events.node[at]).astype(np.int32),
             "enter_time": at_events.time[at],
-            "exit_time": pick(at_events.time, np.where(leave >= 0, leave - first, -1)),
+            "exit_time": pick(at_events.time, np.where(leave >= 0, leave - at_events.first, -1)),
         }
 
     return CompoundTable.together(REGION_INSTANCES, map(of_location, np.asarray(members).tolist()))
