@@ -41,7 +41,7 @@ SOME = 16
 
 
 @dataclass
-class Found:
+class Violations:
     """Violations of a constraint."""
 
     count: int
@@ -53,9 +53,9 @@ class Found:
     """Describes a violation, given its number, in words."""
 
     @staticmethod
-    def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Found:
+    def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Violations:
         """Return violations whose times and locations are all known."""
-        return Found(time.size, time, location, tell)
+        return Violations(time.size, time, location, tell)
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Constraint:
     holds: str
     scope: str
     """The part of the trace that is passed to `find` (`SCOPES`)."""
-    find: Callable[[Model, Names], Found]
-    """(model, names) to Found."""
+    find: Callable[[Model, Names], Violations]
+    """(model, names) to Violations."""
     source: str
 
     @property
@@ -91,7 +91,7 @@ CONSTRAINTS: list[Constraint] = []
 def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") -> Callable[[Any], Any]:
     """Declare a constraint; use as a decorator of the function that finds its violations."""
 
-    def declare(find: Callable[[Model, Names], Found]) -> Callable[[Model, Names], Found]:
+    def declare(find: Callable[[Model, Names], Violations]) -> Callable[[Model, Names], Violations]:
         CONSTRAINTS.append(Constraint(name, holds, scope, find, source))
         return find
 
@@ -101,8 +101,8 @@ def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") 
 def counted(name: str, holds: str, scope: str, source: str, table: str, doc: str) -> None:
     """Declare a constraint whose violations a table counts, by the name of the constraint; they have no times."""
 
-    def find(partition: Model, _names: Names) -> Found:
-        return Found(partition.get(table).counts.get(name, 0))
+    def find(partition: Model, _names: Names) -> Violations:
+        return Violations(partition.get(table).counts.get(name, 0))
 
     find.__doc__ = doc
     constraint(name, holds, scope, source)(find)
@@ -204,7 +204,7 @@ LEAVES = (K.EXIT, K.CALLING_CONTEXT_EXIT)
 
 
 @constraint("exits that do not match their enter", "region instances nest", "location")
-def nesting(model: Model, names: Names) -> Found:
+def nesting(model: Model, names: Names) -> Violations:
     """Find EXITs of another region than the one entered last, or of none."""
     counts = [s.bad_exits for s in model.scans]
 
@@ -222,11 +222,11 @@ def nesting(model: Model, names: Names) -> Found:
         inside = f"inside {names.call_path(call_path)}" if call_path >= 0 else "outside of all regions"
         return f"leaves {names.region(region)} {inside}"
 
-    return Found(sum(counts), time, location, tell)
+    return Violations(sum(counts), time, location, tell)
 
 
 @constraint("region instances that never end", "region instances end", "location")
-def unfinished(model: Model, names: Names) -> Found:
+def unfinished(model: Model, names: Names) -> Violations:
     """Find ENTERs without an EXIT."""
     counts = [s.open for s in model.scans]
 
@@ -236,11 +236,11 @@ def unfinished(model: Model, names: Names) -> Found:
         return np.flatnonzero(enters & (stacks.exitptr < 0))
 
     time, location, calls = _nesting(model, counts, find)
-    return Found(sum(counts), time, location, lambda i: f"enters {names.region(calls[i][0])} and never leaves it")
+    return Violations(sum(counts), time, location, lambda i: f"enters {names.region(calls[i][0])} and never leaves it")
 
 
 @constraint("events earlier than the one before them", "time does not decrease at a location", "location", "TIME")
-def decreasing_times(model: Model, _names: Names) -> Found:
+def decreasing_times(model: Model, _names: Names) -> Violations:
     """Find events that are earlier than the event recorded before them, as flushed trace buffers leave them."""
     counts = model.store.decreases
     times, locations, back, kinds = ([np.zeros(0, np.int64)] for _ in range(4))
@@ -259,14 +259,14 @@ def decreasing_times(model: Model, _names: Names) -> Found:
             "event in front of it"
         )
 
-    return Found(sum(counts.values()), np.concatenate(times), np.concatenate(locations), tell)
+    return Violations(sum(counts.values()), np.concatenate(times), np.concatenate(locations), tell)
 
 
 # -- threads of a process ------------------------------------------------------------------------------------------
 
 
 @constraint("teams without a recorded FORK", "a FORK precedes every team", "process")
-def forks(partition: Model, names: Names) -> Found:
+def forks(partition: Model, names: Names) -> Violations:
     """Find team instances without FORK."""
     teams = partition.team_instances
     of = np.flatnonzero(partition.teams.master < 0)
@@ -279,7 +279,7 @@ def forks(partition: Model, names: Names) -> Found:
         row[mine] = events.row[events.is_begin][begin[mine] - teams.begin_start[at]]
     time = _times_of(partition, location, row)
     communicator = partition.teams.communicator
-    return Found.at(
+    return Violations.at(
         time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which has no FORK"
     )
 
@@ -295,7 +295,7 @@ counted(
 
 
 @constraint("ends of teams that do not match their begin", "threads begin in teams before they end in them", "process")
-def team_ends(partition: Model, names: Names) -> Found:
+def team_ends(partition: Model, names: Names) -> Violations:
     """Find ends of threads in another team than the one in which they have begun last, or in none."""
     locations = partition.members
     e, counts = partition.team_instances.events.of(locations)
@@ -312,11 +312,11 @@ def team_ends(partition: Model, names: Names) -> Found:
         inside = f"inside {names.communicator(int(team[at]))}" if at >= 0 else "outside of all teams"
         return f"ends in {on} {inside}"
 
-    return Found.at(time, location[of], tell)
+    return Violations.at(time, location[of], tell)
 
 
 @constraint("tasks that are completed again", "a task is completed once", "process", "OTF2 events")
-def task_ends(partition: Model, _names: Names) -> Found:
+def task_ends(partition: Model, _names: Names) -> Violations:
     """Find completions of tasks that have been completed before, and not been created again."""
     side, counts = partition.store.read_together("tasks", partition.members, ["row", *TASK_NAMES])
     location = np.repeat(partition.members, counts)
@@ -334,27 +334,27 @@ def task_ends(partition: Model, _names: Names) -> Found:
         by = f" of thread {creator}" if creator >= 0 else ""
         return f"completes task {number}{by}, which location {before} has completed"
 
-    return Found.at(time[of], location[at[of]], tell)
+    return Violations.at(time[of], location[at[of]], tell)
 
 
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
-def construct_members(partition: Model, names: Names) -> Found:
+def construct_members(partition: Model, names: Names) -> Violations:
     """Find constructs that not all threads of the team execute."""
     c, m, teams = partition.constructs, partition.construct_members, partition.teams
     size = teams.n_threads[c.team]
     of = np.flatnonzero(c.n_members < size)
     time, location = _first_member(m, "construct", "enter_time", of, len(c))
-    return Found.at(
+    return Violations.at(
         time, location, lambda i: f"{names.region(int(c.region[of[i]]))}: {c.n_members[of[i]]} of {size[of[i]]} threads"
     )
 
 
 @constraint("constructs in different order", "threads of a team execute constructs in the same order", "process")
-def construct_order(partition: Model, names: Names) -> Found:
+def construct_order(partition: Model, names: Names) -> Violations:
     """Find constructs in which some threads execute another region."""
     c, m = partition.constructs, partition.construct_members
     if not len(c):
-        return Found(0)
+        return Violations(0)
     region = partition.call_paths.region[m.call_path]
     # regions that look the same count as one
     text = [
@@ -375,7 +375,7 @@ def construct_order(partition: Model, names: Names) -> Found:
             f"at location {m.location[other]}"
         )
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint(
@@ -384,7 +384,7 @@ def construct_order(partition: Model, names: Names) -> Found:
     "process",
     "TIME",
 )
-def thread_clocks(partition: Model, _names: Names) -> Found:
+def thread_clocks(partition: Model, _names: Names) -> Violations:
     """Count threads that begin in a team before its FORK or end in it after its JOIN, leave a barrier before another
     one enters it, or run before they were created or after the join.
 
@@ -392,7 +392,7 @@ def thread_clocks(partition: Model, _names: Names) -> Found:
     """
     pairs = partition.thread_conditions.pairs
     mine = ~np.isin(pairs.condition, (MESSAGE, COLLECTIVE, START, LOCK))
-    return Found(int(pairs.n_violations[mine].sum()))
+    return Violations(int(pairs.n_violations[mine].sum()))
 
 
 ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
@@ -427,7 +427,7 @@ class _Locks:
 
 
 @constraint("lock events that do not alternate", "locks are acquired and released in turn", "process")
-def alternation(partition: Model, _names: Names) -> Found:
+def alternation(partition: Model, _names: Names) -> Violations:
     """Find locks that are acquired while another thread holds them, or released by a thread that does not hold them.
 
     A thread may acquire a lock that it already holds: nested locks are counted.
@@ -447,23 +447,25 @@ def alternation(partition: Model, _names: Names) -> Found:
             )
         return f"acquires lock {e.lock[at]}, which location {e.location[at - 1]} has not released"
 
-    return Found.at(e.time[of], e.location[of].astype(np.int64), tell)
+    return Violations.at(e.time[of], e.location[of].astype(np.int64), tell)
 
 
 @constraint("locks that were never released", "locks are released", "process")
-def unreleased(partition: Model, _names: Names) -> Found:
+def unreleased(partition: Model, _names: Names) -> Violations:
     """Find locks that are held when the recording ends."""
     e = _Locks(partition)
     last = np.flatnonzero(ends_run(e.key))
     of = last[e.held_after[last] > 0]
-    return Found.at(e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end")
+    return Violations.at(
+        e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end"
+    )
 
 
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
 @constraint("sends without receive", "every message that is sent is received", "sender")
-def unreceived(model: Model, names: Names) -> Found:
+def unreceived(model: Model, names: Names) -> Violations:
     """Find sends without a matching receive; cancelled ones do not count."""
     s = model.sends
     of = np.flatnonzero(~np.isin(s.send, model.sent_messages.send) & ~s.is_cancelled)
@@ -475,11 +477,11 @@ def unreceived(model: Model, names: Names) -> Found:
             f"tag {s.tag[k]}, in {names.call_path(int(s.call_path[k]))}"
         )
 
-    return Found.at(s.send_time[of], s.location[of].astype(np.int64), tell)
+    return Violations.at(s.send_time[of], s.location[of].astype(np.int64), tell)
 
 
 @constraint("receives without send", "every message that is received was sent", "receiver")
-def unsent(model: Model, names: Names) -> Found:
+def unsent(model: Model, names: Names) -> Violations:
     """Find receives without a matching send."""
     r = model.receives
     of = np.flatnonzero(~r.is_matched)
@@ -488,11 +490,11 @@ def unsent(model: Model, names: Names) -> Found:
         k = of[i]
         return f"receives from rank {r.source[k]} of {names.communicator(int(r.communicator[k]))}, tag {r.tag[k]}"
 
-    return Found.at(r.recv_time[of], r.location[of].astype(np.int64), tell)
+    return Violations.at(r.recv_time[of], r.location[of].astype(np.int64), tell)
 
 
 @constraint("messages received before they were sent", "a SEND precedes its RECV (clocks)", "receiver")
-def message_order(model: Model, names: Names) -> Found:
+def message_order(model: Model, names: Names) -> Violations:
     """Find messages whose receive is earlier than their send."""
     m = model.messages
     of = np.flatnonzero(m.send_time > m.recv_time)
@@ -504,11 +506,11 @@ def message_order(model: Model, names: Names) -> Found:
             f"receives from {names.location(int(m.send_location[k]))}, tag {m.tag[k]}, {early:.9f} s before it was sent"
         )
 
-    return Found.at(m.recv_time[of], m.recv_location[of].astype(np.int64), tell)
+    return Violations.at(m.recv_time[of], m.recv_location[of].astype(np.int64), tell)
 
 
 @constraint("collective operations that lack participants", "all members take part in a collective operation", "range")
-def participants(model: Model, names: Names) -> Found:
+def participants(model: Model, names: Names) -> Violations:
     """Find collective operations that not all members of the communicator execute."""
     c, m = model.collectives, model.collective_members
     of = np.flatnonzero(c.n_members < c.size)
@@ -528,7 +530,7 @@ def participants(model: Model, names: Names) -> Found:
             f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}{where}"
         )
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint(
@@ -536,11 +538,11 @@ def participants(model: Model, names: Names) -> Found:
     "members execute the same collective operations, with the same root, in the same order",
     "range",
 )
-def collective_order(model: Model, names: Names) -> Found:
+def collective_order(model: Model, names: Names) -> Violations:
     """Find collective operations in which some members execute another operation or have another root."""
     c, m = model.collectives, model.collective_members
     if not model.collectives.counts["collective operations whose participants disagree"]:
-        return Found(0)
+        return Violations(0)
     segments = Segments(m.collective, len(c))
     of = np.flatnonzero(participants_disagree(model.facts.communicators, segments, c.communicator, m.op, m.root))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
@@ -558,7 +560,7 @@ def collective_order(model: Model, names: Names) -> Found:
             f"{names.member(m, other)}"
         )
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint(
@@ -567,11 +569,11 @@ def collective_order(model: Model, names: Names) -> Found:
     "range",
     "OTF2 definitions",
 )
-def undefined_communicators(model: Model, names: Names) -> Found:
+def undefined_communicators(model: Model, names: Names) -> Violations:
     """Find participants of collective operations whose communicator is not defined: each is treated as alone."""
     m = model.collective_members
     of = np.flatnonzero(m.communicator < 0)
-    return Found.at(
+    return Violations.at(
         m.begin_time[of],
         m.location[of].astype(np.int64),
         lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(-1)}",
@@ -584,7 +586,7 @@ def undefined_communicators(model: Model, names: Names) -> Found:
     "range",
     "SEMANTICS 3",
 )
-def non_members(model: Model, names: Names) -> Found:
+def non_members(model: Model, names: Names) -> Violations:
     """Find participants of collective operations whose process is not in the communicator: others wait for them, too.
 
     Inter-communicators are not checked: the members of their second group have no rank in them.
@@ -592,7 +594,7 @@ def non_members(model: Model, names: Names) -> Found:
     m = model.collective_members
     is_inter = model.facts.communicators.are_inter(m.communicator)
     of = np.flatnonzero((m.communicator >= 0) & ~is_inter & (m.rank < 0))
-    return Found.at(
+    return Violations.at(
         m.begin_time[of],
         m.location[of].astype(np.int64),
         lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(int(m.communicator[of[i]]))}",
@@ -605,7 +607,7 @@ def non_members(model: Model, names: Names) -> Found:
     "range",
     "SEMANTICS 3",
 )
-def roots(model: Model, names: Names) -> Found:
+def roots(model: Model, names: Names) -> Violations:
     """Find collective operations whose root is beyond the ranks of their communicator: nobody is found to be the root.
 
     Inter-communicators are not checked: the root is a rank of one of their groups.
@@ -620,15 +622,15 @@ def roots(model: Model, names: Names) -> Found:
         on = names.communicator(int(c.communicator[k]))
         return f"{names.op(int(c.op[k]))} on {on} has rank {c.root[k]} as its root: there are {c.size[k]} ranks"
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
-def collective_clocks(model: Model, names: Names) -> Found:
+def collective_clocks(model: Model, names: Names) -> Violations:
     """Find complete operations in which a participant ends before one begins whose data it depends on."""
     c, m = model.collectives, model.collective_members
     if not len(c):
-        return Found(0)
+        return Violations(0)
     latest = Dependence.of(model.facts, c, m).latest
     takes = latest >= 0
     early = pick(m.begin_time, latest) - m.end_time
@@ -646,7 +648,7 @@ def collective_clocks(model: Model, names: Names) -> Found:
         on = names.communicator(int(c.communicator[k]))
         return f"ends {names.op(int(c.op[k]))} on {on} {apart:.9f} s before another participant begins it"
 
-    return Found.at(m.end_time[at], m.location[at].astype(np.int64), tell)
+    return Violations.at(m.end_time[at], m.location[at].astype(np.int64), tell)
 
 
 counted(
@@ -673,9 +675,9 @@ counted(
     "whole",
     "TIME",
 )
-def startup_clocks(model: Model, _names: Names) -> Found:
+def startup_clocks(model: Model, _names: Names) -> Violations:
     """Count the violations in calls of MPI_Init and MPI_Finalize that all processes make."""
-    return Found(int(model.startup_conditions.pairs.n_violations.sum()))
+    return Violations(int(model.startup_conditions.pairs.n_violations.sum()))
 
 
 counted(

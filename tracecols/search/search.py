@@ -83,10 +83,10 @@ class SliceSearch:
         self.by_id = {p.id: p for p in self.declared}
         self._nested, self._given = nested, given
 
-    def __call__(self, of_slice: Model, stage: str) -> Found:
+    def __call__(self, of_slice: Model, stage: str) -> SliceFindings:
         """Search a slice; called by `Run.stages`."""
         found = self.matches(of_slice, stage)
-        return Found(
+        return SliceFindings(
             {
                 **{name: cells_of(self.by_id[name], m, of_slice) for name, m in found.items()},
                 **self._charged(of_slice, stage),
@@ -303,7 +303,7 @@ class Search:
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         search = self.of_slices
 
-        def visit(of_slice: Model, stage: str) -> tuple[Found | None, list[tuple[int, Any]]]:
+        def visit(of_slice: Model, stage: str) -> tuple[SliceFindings | None, list[tuple[int, Any]]]:
             """Search a slice; also return the results of other visitors, with their numbers."""
             found = search(of_slice, stage) if stage in stages else None
             return found, [(i, v.visit(of_slice, stage)) for i, v in enumerate(also) if stage in v.stages]
@@ -399,7 +399,7 @@ class Search:
 
 
 @dataclass
-class Found:
+class SliceFindings:
     """What a search finds in a slice of the trace."""
 
     cells: dict[str, Cells]
