@@ -438,7 +438,7 @@ def gather_sent(
     """Build the table of the messages that a partition sends, from its sends and the matching receives elsewhere."""
     windows = division.windows_of(partition)
     own = [every_outgoing_messages[k] for k in windows]
-    sizes = np.array([np.diff(result.start)[k] for k in windows for result in every_match_result])
+    sizes = np.stack([np.diff(result.start) for result in every_match_result])[:, windows].T.ravel()
     pieces = []
     for i in _filled(sizes):
         k, receiver = divmod(i, len(every_match_result))
