@@ -14,7 +14,7 @@ from support.random_programs import CONSTRUCT_NAMES, RandomProgram
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import batches
 from tracecols.enhance.scan.batches import advance_together
-from tracecols.enhance.scan.location_scan import BufferPool, LocationScan
+from tracecols.enhance.scan.location_scan import BufferPool, RunningScan
 from tracecols.model.model import enhance
 from tracecols.work.large import LargeArrays
 
@@ -209,17 +209,17 @@ def test_model__does_not_depend_on_batches_and_jobs(fresh, monkeypatch, seed, ba
 def test_scan__does_not_depend_on_the_order_of_locations(fresh, seed, order):
     _program, model = make(fresh, seed, 45)
     n = model.store.n_events.size
-    scans = [LocationScan(model.store, model.regions, model.team_instances, model.order, i) for i in range(n)]
-    pool, spill = BufferPool(LargeArrays()), Spill()
+    scans = [RunningScan(model.facts, model.team_instances, i) for i in range(n)]
+    results, pool, spill = [s.result for s in scans], BufferPool(LargeArrays()), Spill()
     # not a generator of Hypothesis, which may choose the same location again and again
     chance = random.Random(order)
     # any location may continue at any time: it stops where it needs another that has not got that far
     for _ in range(1000):
-        waiting = [s for s in scans if not s.done]
+        waiting = [s for s in scans if not s.result.done]
         if not waiting:
             break
-        advance_together([chance.choice(waiting)], scans, pool, spill)
-    assert all(s.done for s in scans)
-    for one, other in zip(scans, model.scans, strict=True):
+        advance_together([chance.choice(waiting)], results, pool, spill)
+    assert all(one.done for one in results)
+    for one, other in zip(results, model.scans, strict=True):
         for name in ("parent", "entry", "row", "exclusive", "visits"):
             assert (one.paths.column(name) == other.paths.column(name)).all()

@@ -15,10 +15,10 @@ from support.sweep_simulation import simulate
 
 import tracecols
 from benchmarks.generate import make, write
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.shapes import Graph, factorizations, find_shape
 from tracecols.enhance.mpi import neighbours
 from tracecols.enhance.mpi.neighbours import find_topology, topology_of
-from tracecols.enhance.scan.facts import Definitions
 
 
 def steps(coordinates, sizes, periodic):

@@ -36,7 +36,7 @@ from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.scan import batches, location_scan
 from tracecols.enhance.scan.batches import advance_together, keep_results, scan_batch
-from tracecols.enhance.scan.location_scan import BufferPool, LocationScan, ScanBuffers, charges_of
+from tracecols.enhance.scan.location_scan import BufferPool, RunningScan, ScanBuffers, charges_of
 from tracecols.enhance.scan.teams import TeamEvents, ThreadEvents
 from tracecols.kernels import actions, arrays, cuts, pools, stacks, timeline, trees
 from tracecols.kernels import orders as kernel_orders
@@ -174,7 +174,7 @@ def new_scan(store):
         forker=[-1],
         events=TeamEvents(ThreadEvents(nobody, np.zeros(0, np.uint8), np.zeros(0, np.int32)), np.zeros(1, np.int64)),
     )
-    return LocationScan(store, regions, teams, None, 0)
+    return RunningScan(SimpleNamespace(store=store, regions=regions, order=None), teams, 0)
 
 
 def scanned(store, tiny=False):
@@ -182,8 +182,8 @@ def scanned(store, tiny=False):
     one, pool = new_scan(store), BufferPool(LargeArrays())
     pool.give(buffers(tiny))
     advance_together([one], [], pool, Spill())
-    assert one.done
-    return one
+    assert one.result.done
+    return one.result
 
 
 def local_paths(one):
@@ -200,7 +200,7 @@ def run_with_pointers(store, tiny=False):
     used = buffers(tiny)
     assert scan_batch([one], store.columns, np.array([n]), used, True, pointers) == 1
     keep_results(used, Spill())
-    return one, pointers
+    return one.result, pointers
 
 
 def compare_with_oracle(store, one, pointers):
@@ -276,6 +276,7 @@ def test_charges__are_the_exclusive_time_of_each_call_path_and_that_of_tasks_onc
     charges = charges_of(n + int((store.columns["kind"] == K.BUFFER_FLUSH).sum()) + 1)
     assert scan_batch([one], store.columns, np.array([n]), used, True, charges=charges) == 1
     keep_results(used, Spill())
+    one = one.result
     begin, end, node = (column[: charges.n[0]] for column in charges[:3])
     # intervals follow each other, whatever they are charged to
     assert (end > begin).all() and (begin[1:] >= end[:-1]).all()
@@ -365,9 +366,10 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
 def test_scan__counts_exits_that_do_not_match():
     # r0 is left as r2, and there is an EXIT without ENTER
     store = OneLocation([(ENTER, 0, 0), (EXIT, 1, 2), (EXIT, 1, 0), (ENTER, 1, 1)])
-    one = new_scan(store)
-    assert scan_batch([one], store.columns, np.array([4]), ScanBuffers.make(), True) == 1
-    assert (one.bad_exits, one.open) == (2, 1)
+    one, used = new_scan(store), ScanBuffers.make()
+    assert scan_batch([one], store.columns, np.array([4]), used, True) == 1
+    keep_results(used, Spill())
+    assert (one.result.bad_exits, one.result.open) == (2, 1)
     assert one.state[stacks.FIRST_BAD_EXIT] == FIRST_ROW + 1
 
 

@@ -206,7 +206,7 @@ def test_threads__make_what_partitions_keep_once(part, store, monkeypatch):
     made.clear()
     with model.divided() as run:
         n = len(run.division)
-        ways = (lambda k: run.model(RECEIVE, k).messages), (lambda k: run.model(SEND, k).sent_messages)
+        ways = (lambda k: run.slice(RECEIVE, k).messages), (lambda k: run.slice(SEND, k).sent_messages)
         found = together(16, lambda thread: [ways[thread % 2](k) for k in range(n)])
         assert made == ([n] * n if part == 1 else [])
         received = sorted(r for table in found[0] for r in table.recv.tolist())

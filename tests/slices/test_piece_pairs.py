@@ -20,7 +20,7 @@ import tracecols
 from tracecols.conversion import write_store
 from tracecols.converters.otf2.write import write_archive
 from tracecols.enhance.definitions.locations import PIECE_NUMBERS
-from tracecols.enhance.scan.numbering import Numbering
+from tracecols.enhance.definitions.numbering import Numbering
 from tracecols.errors import StoreError
 from tracecols.model.model import enhance as enhance_store
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES

@@ -5,5 +5,6 @@ from tracecols.model.pointers import SlicePointers
 
 def pointers_of(model, location):
     """Return the pointer columns by name; (n_events,) int64, -1 is null."""
-    found = SlicePointers(model).of(location)
-    return found.columns(0, len(found))
+    pointers = SlicePointers(model)
+    stacks = pointers.stacks(location)
+    return pointers.columns(stacks, 0, stacks.time.size)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,77 +39,56 @@ NO_BOUND = np.iinfo(np.int64).max
 PAIR = ("condition", "earlier_location", "later_location", "n_conditions", "n_violations", "slack")
 
 
-class ClockConditions:
-    """The clock conditions of a slice of the trace.
+class ClockConditions(NamedTuple):
+    """The clock conditions of a slice of the trace."""
 
-    Attributes
-    ----------
-    pairs : Columns
-        `PAIR`: by kind and pair of locations, the number of conditions, the number of violated ones, and the smallest
-        `slack`: ticks by which the dependent event is later, negative if it is earlier.
-    edges : ColumnSource
-        `tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`:
-        its kind; `is_inferred`: whether the condition was inferred, not recorded.
-    n_hubs : int
-    collector : EdgeCollector
-        Until it is `kept`: the edges; the length of an edge is the kind of its condition.
-    """
+    pairs: Columns
+    """`PAIR`: by kind and pair of locations, the number of conditions, the number of violated ones, and the smallest
+    `slack`: ticks by which the dependent event is later, negative if it is earlier."""
+    edges: ColumnSource
+    """`tail` and `head`: rows of events, or hubs, which are numbered from the number of all events on; `condition`: its
+    kind; `is_inferred`: whether the condition was inferred, not recorded."""
+    n_hubs: int
 
-    def __init__(self, facts: Facts, spill: Spill) -> None:
-        self._spill = spill
-        self._n_events = int(facts.store.manifest["n_events"])
-        self.collector = EdgeCollector(self._n_events, np.int64)
-        self._kinds: list[tuple[int, int]] = []
+
+class ConditionCollector:
+    """Collects the clock conditions of a slice: `edges`, whose length is the kind of their condition, and sums by pair
+    of locations."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.edges = EdgeCollector(int(facts.store.manifest["n_events"]), np.int64)
         self._pairs: list[dict[str, Rows]] = []
-        self.edges: ColumnSource
-        self.pairs: Columns
-        self.n_hubs = 0
 
     def count(self, kind: int, earlier: Rows, later: Rows, slack: Rows) -> None:
         """Add conditions between locations to the sums, with the ticks by which the dependent event is later; pairs
         within a location are ignored."""
         apart = (earlier != later) & (earlier >= 0) & (later >= 0)
         earlier, later, slack = (v[apart].astype(np.int64) for v in (earlier, later, slack))
-        self._pairs.append(
-            {
-                "condition": np.full(earlier.size, kind),
-                "earlier_location": earlier,
-                "later_location": later,
-                "n_conditions": np.ones(earlier.size, np.int64),
-                "n_violations": (slack < 0).astype(np.int64),
-                "slack": slack,
-            }
+        values: tuple[Any, ...] = (
+            np.full(earlier.size, kind),
+            earlier,
+            later,
+            np.ones(earlier.size, np.int64),
+            slack < 0,
+            slack,
         )
-
-    def add(self, kind: int, tail: Rows, head: Rows, *, is_inferred: bool = False) -> None:
-        """Add edges; edges from or to null (-1) are skipped."""
-        self.collector.add(tail, head, is_inferred=is_inferred, length=kind)
-
-    def kept(self) -> ClockConditions:
-        """Add up the conditions, and store the edges."""
-        e = self.collector.listed()
-        columns: dict[str, Column] = {
-            "tail": e.tail,
-            "head": e.head,
-            "condition": e.length.astype(np.int8),
-            "is_inferred": e.is_inferred,
-        }
-        self.edges = self._spill.keep(Columns(e.tail.size, columns))
-        self.n_hubs = self.collector.n - self._n_events
-        self.pairs = add_pairs(self._pairs)
-        self._pairs.clear()
-        del self.collector
-        return self
+        self._pairs.append(dict(zip(PAIR, values, strict=True)))
 
     def between(self, kind: int, tail: Rows, head: Rows, earlier: Rows, later: Rows, slack: Rows) -> None:
         """Add conditions between two events on different locations; those from or to null (-1) are skipped."""
         apart = (earlier != later) & (tail >= 0) & (head >= 0)
-        is_late = slack < 0
-        inferred = apart & is_late if kind == LOCK else np.zeros(apart.size, bool)
-        self.add(kind, tail[apart & ~inferred], head[apart & ~inferred])
         # a lock whose release was recorded late may close a cycle
-        self.add(kind, tail[inferred], head[inferred], is_inferred=True)
+        inferred = apart & (slack < 0) & (kind == LOCK)
+        for some, is_inferred in ((apart & ~inferred, False), (inferred, True)):
+            self.edges.add(tail[some], head[some], is_inferred=is_inferred, length=kind)
         self.count(kind, earlier[apart], later[apart], slack[apart])
+
+    def kept(self, spill: Spill) -> ClockConditions:
+        """Add up the conditions, and store the edges; the collector is then empty."""
+        n_hubs, e = self.edges.n - self.edges.n_nodes, self.edges.listed()
+        columns: dict[str, Column] = {"tail": e.tail, "head": e.head, "condition": e.length.astype(np.int8)}
+        edges = spill.keep(Columns(e.tail.size, {**columns, "is_inferred": e.is_inferred}))
+        return ClockConditions(add_pairs(self._pairs), edges, n_hubs)
 
 
 def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
@@ -127,10 +106,10 @@ def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
 def message_conditions(facts: Facts, messages: CompoundTable, spill: Spill) -> ClockConditions:
     """Find the clock conditions of messages: a SEND precedes its RECV."""
     m = messages
-    found = ClockConditions(facts, spill)
-    found.add(MESSAGE, m.send, m.recv)
+    found = ConditionCollector(facts)
+    found.edges.add(m.send, m.recv, length=MESSAGE)
     found.count(MESSAGE, m.send_location, m.recv_location, m.recv_time - m.send_time)
-    return found.kept()
+    return found.kept(spill)
 
 
 class Dependence(NamedTuple):
@@ -200,22 +179,20 @@ def collective_conditions(
 ) -> ClockConditions:
     """Find the clock conditions of collective operations: members do not end before those they depend on begin."""
     m = collective_members
-    found = ClockConditions(facts, spill)
+    found = ConditionCollector(facts)
     on = Dependence.of(facts, collectives, collective_members)
     row, operation, lets_wait, waits = directions(m.collective, m.group)
     gives, takes = on.gives[row] & lets_wait, on.takes[row] & waits
     at = np.flatnonzero((gives | takes) & ~on.is_prefix[row])
-    found.collector.all_to_all(operation[at], m.begin[row[at]], m.end[row[at]], gives[at], takes[at], length=COLLECTIVE)
+    found.edges.all_to_all(operation[at], m.begin[row[at]], m.end[row[at]], gives[at], takes[at], length=COLLECTIVE)
     at = np.flatnonzero(on.is_prefix)
     order = np.lexsort((m.rank[at], m.collective[at]))
     sees = positions(order)
-    found.collector.chain(
-        m.collective[at], order, m.begin[at], m.end[at], sees, on.gives[at], on.takes[at], COLLECTIVE, 0
-    )
+    found.edges.chain(m.collective[at], order, m.begin[at], m.end[at], sees, on.gives[at], on.takes[at], COLLECTIVE, 0)
     at = np.flatnonzero(on.latest >= 0)
     latest = on.latest[at]
     found.count(COLLECTIVE, m.location[latest], m.location[at], m.end_time[at] - m.begin_time[latest])
-    return found.kept()
+    return found.kept(spill)
 
 
 @step(GLOBAL, "startup_conditions")
@@ -223,7 +200,7 @@ def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> C
     """Find the clock conditions of the start and end of MPI: if all participants are recorded, none leaves before all
     have entered."""
     m = startups
-    found = ClockConditions(facts, spill)
+    found = ConditionCollector(facts)
     for is_init, world in product((True, False), distinct(m.communicator).tolist()):
         at = np.flatnonzero((m.is_init == is_init) & (m.communicator == world))
         # MPI rejects repeated calls
@@ -234,12 +211,12 @@ def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> C
         everybody = np.ones(at.size, bool)
         ends = m.exit[at] >= 0
         leave = np.where(ends, m.exit[at], m.enter[at])
-        found.collector.all_to_all(np.zeros(at.size, np.int64), m.enter[at], leave, everybody, ends, length=START)
+        found.edges.all_to_all(np.zeros(at.size, np.int64), m.enter[at], leave, everybody, ends, length=START)
         latest = at[np.argmax(m.enter_time[at])]
         at = at[ends]
         of = np.full(at.size, m.location[latest])
         found.count(START, of, m.location[at], m.exit_time[at] - m.enter_time[latest])
-    return found.kept()
+    return found.kept(spill)
 
 
 @step(WITHIN, "thread_conditions")
@@ -256,7 +233,7 @@ def thread_conditions(
 ) -> ClockConditions:
     """Find the clock conditions within processes: forks and joins of teams, barriers of threads, locks, threads that
     are created."""
-    found = ClockConditions(facts, spill)
+    found = ConditionCollector(facts)
     for location in members.tolist():
         mine = team_instances.begins_of(location)
         if mine.start < mine.stop:
@@ -275,11 +252,11 @@ def thread_conditions(
     c = created_threads
     found.between(CREATED, c.create_enter, c.begin, c.create_location, c.location, c.begin_time - c.create_enter_time)
     found.between(CREATED, c.end, c.join_exit, c.location, c.join_location, c.join_exit_time - c.end_time)
-    return found.kept()
+    return found.kept(spill)
 
 
 def _team_conditions(
-    facts: Facts, team_instances: Teams, teams: CompoundTable, location: int, mine: slice, found: ClockConditions
+    facts: Facts, team_instances: Teams, teams: CompoundTable, location: int, mine: slice, found: ConditionCollector
 ) -> None:
     """Add the conditions of the teams of a thread: it begins after the FORK, and ends before the JOIN."""
     team = team_instances.instance[mine]
@@ -311,7 +288,7 @@ def _team_conditions(
 
 
 def _barrier_conditions(
-    constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ClockConditions
+    constructs: CompoundTable, members: CompoundTable, teams: CompoundTable, found: ConditionCollector
 ) -> None:
     """Add the conditions of barriers in which all threads of the team take part: no participant leaves one before all
     have entered it."""
@@ -324,7 +301,7 @@ def _barrier_conditions(
     ends = m.exit[at] >= 0
     # others wait also for threads that never leave
     leave = np.where(ends, m.exit[at], m.enter[at])
-    found.collector.all_to_all(m.construct[at], m.enter[at], leave, everybody, ends, length=THREAD_BARRIER)
+    found.edges.all_to_all(m.construct[at], m.enter[at], leave, everybody, ends, length=THREAD_BARRIER)
     at = at[ends]
     latest = c.latest_location[m.construct[at]]
     found.count(THREAD_BARRIER, latest, m.location[at], m.exit_time[at] - m.latest_enter_time[at])
@@ -338,16 +315,8 @@ def find_clock_violations(
     every_thread_conditions: Sequence[ClockConditions],
 ) -> CompoundTable:
     """Build the table of violated clock conditions by pair of locations, with the offsets that would repair them."""
-    parts = [
-        found.pairs
-        for found in (
-            *every_message_conditions,
-            *every_collective_conditions,
-            startup_conditions,
-            *every_thread_conditions,
-        )
-    ]
-    p = add_pairs([{name: part[name] for name in PAIR} for part in parts])
+    every = *every_message_conditions, *every_collective_conditions, startup_conditions, *every_thread_conditions
+    p = add_pairs([{name: found.pairs[name] for name in PAIR} for found in every])
     # over all kinds of conditions, in both directions
     n = int(max(p.earlier_location.max(initial=0), p.later_location.max(initial=0))) + 1
     forth, back = p.earlier_location * n + p.later_location, p.later_location * n + p.earlier_location

@@ -122,11 +122,11 @@ def _fill_pointers(model: Model, spans: Sequence[EventSpan], starts: Sequence[in
             return
         pointers = SlicePointers(view, result)
         for location in mine:
-            found = pointers.of(location)
+            stacks = pointers.stacks(location)
             for span, at in wanted[location]:
                 for low in range(span.low, span.high, BATCH):
                     high = min(low + BATCH, span.high)
-                    for name, values in found.columns(low, high).items():
+                    for name, values in pointers.columns(stacks, low, high).items():
                         result[name][at + low - span.low : at + high - span.low] = values
 
     with model.divided() as run:

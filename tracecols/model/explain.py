@@ -14,11 +14,11 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import mask_of
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, divide
 from tracecols.enhance.dataflow.steps import BUCKET, ONCE, Step
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.mpi.collectives import MEMBER
 from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.mpi.polls import AWAITED, POLL
-from tracecols.enhance.scan.facts import Definitions
 from tracecols.enhance.scan.location_scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
 from tracecols.enhance.threads.locks import ACQUIRE
@@ -155,74 +155,54 @@ def _of_clocks(store: Store, kinds: Mapping[int, int], n_receives: int, n_member
     }
 
 
+def _bytes_kept(store: Store, is_divided: bool) -> dict[str, int]:
+    """Bound the bytes that values take which steps keep for later steps."""
+    kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}
+    n_sends, n_receives = (sum(n for k, n in kinds.items() if mask[k]) for mask in (SENDS, RECEIVES))
+    n_members = kinds.get(int(EventKind.MPI_COLLECTIVE_END), 0)
+    # tests that fail are recorded, probes that fail are not
+    n_polls = n_receives + kinds.get(int(EventKind.MPI_REQUEST_TEST), 0)
+    return {
+        "outgoing_messages": n_sends * row_bytes(SEND_HALF) + n_receives * row_bytes([*KEY, *RECV_HALF]),
+        "match_result": n_sends * np.dtype(np.int64).itemsize,
+        "late_calls": 16 * n_receives,
+        "polling_calls": np.dtype(np.int64).itemsize * len(POLL) * n_polls,
+        "polled_messages": np.dtype(np.int64).itemsize * len(AWAITED) * n_polls,
+        "outgoing_members": n_members * row_bytes(MEMBER),
+        "thread_lives": 92 * sum(kinds.get(int(k), 0) for k in LIVES),
+        **_of_clocks(store, kinds, n_receives, n_members),
+        **_of_causes(store, kinds, n_sends, n_receives, n_members, is_divided),
+    }
+
+
 def explain(store: Store, values: Iterable[str], is_divided: bool = False) -> list[PlannedStep]:
     """Plan the steps that make some values of a trace, in the order in which they run; only definitions and the numbers
     of events are read.
 
     Numbers of slices and bytes are estimates: the number of call instances is assumed to be that of attributed events.
     """
-    definitions = Definitions.of(store)
-    kinds = {int(k): int(n) for k, n in store.manifest["events_by_kind"].items()}
-
-    def count(mask: np.ndarray) -> int:
-        return sum(n for k, n in kinds.items() if mask[k])
-
-    n_attributed = count(ATTRIBUTED)
-    n_sends, n_receives = count(SENDS), count(RECEIVES)
-    n_members = kinds.get(int(EventKind.MPI_COLLECTIVE_END), 0)
-    n_tests = kinds.get(int(EventKind.MPI_REQUEST_TEST), 0)
+    process, kept = Definitions.of(store).process, _bytes_kept(store, is_divided)
+    by_kind = store.manifest["events_by_kind"]
     families = [t for t in ("p2p", "collectives", "locks", "rma") if t in store.tables]
-    rows = np.array([sum(store.n_rows(t, i) for t in families) for i in range(definitions.n_locations)], np.int64)
-    n_partitions = len(divide(definitions.process, 2 * rows))
-    kept = {
-        "outgoing_messages": n_sends * row_bytes(SEND_HALF) + n_receives * row_bytes([*KEY, *RECV_HALF]),
-        "match_result": n_sends * np.dtype(np.int64).itemsize,
-        "late_calls": 16 * n_receives,
-        # tests that fail are recorded, probes that fail are not
-        "polling_calls": np.dtype(np.int64).itemsize * len(POLL) * (n_receives + n_tests),
-        "polled_messages": np.dtype(np.int64).itemsize * len(AWAITED) * (n_receives + n_tests),
-        "outgoing_members": n_members * row_bytes(MEMBER),
-        "thread_lives": 92 * sum(kinds.get(int(k), 0) for k in LIVES),
-        **_of_clocks(store, kinds, n_receives, n_members),
-        **_of_causes(store, kinds, n_sends, n_receives, n_members, is_divided),
-    }
+    rows = np.array([sum(store.n_rows(t, i) for t in families) for i in range(process.size)], np.int64)
+    n_partitions = len(divide(process, 2 * rows))
+    n_members = int(by_kind.get(str(int(EventKind.MPI_COLLECTIVE_END)), 0))
     slices = {BUCKET: -(-n_members // BUCKET_ROWS) if n_partitions > 1 else 1, **dict.fromkeys(ONCE, 1)}
-    scanned = (
-        sum(np.dtype(c.dtype).itemsize for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS) for c in t.columns) * n_attributed
+    scanned = sum(np.dtype(c.dtype).itemsize for t in (CALL_INSTANCES, ATTRIBUTED_EVENTS) for c in t.columns)
+    scan = PlannedStep(
+        "scan",
+        "scan_locations",
+        "Pass over the events of every location: region stack, call paths, exclusive times.",
+        ("events", *families),
+        ("scans",),
+        int(distinct(process).size),
+        scanned * sum(int(n) for k, n in by_kind.items() if ATTRIBUTED[int(k)]),
     )
-    n_processes = int(distinct(definitions.process).size)
-    plan = [
-        PlannedStep(
-            "scan",
-            "scan_locations",
-            "Pass over the events of every location: region stack, call paths, exclusive times.",
-            ("events", *families),
-            ("scans",),
-            n_processes,
-            scanned,
-        ),
-        PlannedStep(
-            "scan",
-            "merge_call_paths",
-            "Merge the call paths of all locations into one tree.",
-            ("scans",),
-            ("facts",),
-            1,
-            0,
-        ),
-    ]
+    merging = "Merge the call paths of all locations into one tree."
+    plan = [scan, PlannedStep("scan", "merge_call_paths", merging, ("scans",), ("facts",), 1, 0)]
     for step in needed_steps(values):
+        n_bytes = sum(kept[name] for name in step.keeps) if n_partitions > 1 else 0
+        n_slices = slices.get(step.stage, n_partitions)
         reads = tuple(map(str, step.reads))
-        n_bytes = sum(kept[name] for name in step.keeps)
-        plan.append(
-            PlannedStep(
-                step.stage or "any",
-                step.name,
-                step.doc,
-                reads,
-                step.makes,
-                slices.get(step.stage, n_partitions),
-                n_bytes if n_partitions > 1 else 0,
-            )
-        )
+        plan.append(PlannedStep(step.stage or "any", step.name, step.doc, reads, step.makes, n_slices, n_bytes))
     return plan

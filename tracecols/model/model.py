@@ -29,10 +29,11 @@ from tracecols.enhance.dataflow.steps import (
     WITHIN,
     Input,
 )
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.collectives import plan_buckets
 from tracecols.enhance.scan.call_paths import CallPaths, PeriodCallPaths, merge_call_paths
-from tracecols.enhance.scan.facts import Definitions, Facts
+from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import EVENT_BYTES, window_events
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.periods import NO_PERIODS, Divider, Periods
@@ -143,8 +144,7 @@ class Model:
         partition."""
         if STEP_OF[name].stage in ONCE:
             return [self.get(name)]
-        found: list[Any] = self._read(Input(name, EVERY))
-        return found
+        return self._read(Input(name, EVERY))
 
     def __getattr__(self, name: str) -> Any:
         if name in STEP_OF:
@@ -178,14 +178,16 @@ class Model:
         columns = {c: partial(seconds if c in IN_SECONDS[name] else table.column, c) for c in table.names}
         return CompoundTable(table.table, len(table), columns, table.counts)
 
+    def _like(self, **changed: Any) -> Model:
+        """Return a model of the same trace of which some given values differ."""
+        return Model(self.jobs, {name: self._values[name] for name in GIVEN} | changed, executor=self.executor)
+
     def with_topologies(self, more: Sequence[Topology]) -> Model:
         """Return a model of the same trace with further topologies in front of its own; it shares all values, since no
         step reads topologies."""
-        facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
         with self._lock:
             if self._placed is None or self._placed[0] != tuple(more):
-                given = {name: self._values[name] for name in GIVEN} | {"facts": facts}
-                other = Model(self.jobs, given, executor=self.executor)
+                other = self._like(facts=replace(self.facts, topologies=(*more, *self.facts.topologies)))
                 other._shared = self
                 self._placed = tuple(more), other
             return self._placed[1]
@@ -197,16 +199,14 @@ class Model:
             return self
         with self._lock:
             if quirks not in self._others:
-                given = {name: self._values[name] for name in GIVEN} | {"quirks": quirks}
-                other = self._others[quirks] = Model(self.jobs, given, executor=self.executor)
+                other = self._others[quirks] = self._like(quirks=quirks)
                 other._shared, other._own = self, made_from("quirks")
             return self._others[quirks]
 
     def undivided(self) -> Model:
         """Return a model with the definitions and the call paths of the whole run, without periods; it has no
         tables."""
-        facts = Facts.with_call_paths(self.facts, self.facts.call_paths.whole)
-        return Model(self.jobs, {**{name: self._values[name] for name in GIVEN}, "facts": facts})
+        return self._like(facts=replace(self.facts, call_paths=self.facts.call_paths.whole))
 
     def divided(self, in_windows: bool = False) -> Run:
         """Divide the trace for an analysis in bounded memory; use in a `with` statement.
@@ -272,36 +272,33 @@ class Run:
         found.spill = spill
         return found
 
-    def model(self, stage: str, partition: int = -1, bucket: Bucket = EVERYTHING, window: int = -1) -> Model:
-        """Return the model that a stage works on: of a partition, a window, a bucket or, in stage `global`, all calls
-        that join processes; of the trace itself if it is not divided."""
+    def slice(self, stage: str, number: int) -> Model:
+        """Return the model that a stage works on, by its number: a partition, a window, a bucket, or -1: in stage
+        `global`, all calls that join processes. If the trace is not divided, it is the model of the trace itself."""
         if self.whole is not None:
             return self.whole
-        members = self.division.partitions[partition].members if partition >= 0 else np.arange(0)
-        facts, scans = self.facts, self.scans
-        if window >= 0:
-            seen = self.division.windows[window]
-            partition, members = seen.partition, seen.members
-            facts, scans = seen_in(seen, facts, scans)
+        facts, scans, partition, members = self.facts, self.scans, -1, np.arange(0)
+        if stage == WITHIN:
+            window = self.division.windows[number]
+            partition, members = window.partition, window.members
+            facts, scans = seen_in(window, facts, scans)
+        elif stage == GLOBAL:
+            members = np.arange(facts.n_locations)
+        elif stage not in (*ONCE, BUCKET):
+            partition, members = number, self.division.partitions[number].members
         given = {
             "facts": facts,
             "scans": scans,
             "only_global": stage == GLOBAL,
             "partition": partition,
-            "members": np.arange(self.facts.n_locations) if stage == GLOBAL else members,
+            "members": members,
             "division": self.division,
-            "bucket": bucket,
+            "bucket": self.buckets[number] if stage == BUCKET else EVERYTHING,
             "spill": self.spill,
             "quirks": self.quirks,
             "jobs": self.jobs if stage in ONCE else 1,
         }
         return Model(self.jobs, given, stage, self)
-
-    def slice(self, stage: str, number: int) -> Model:
-        """Return a slice of a stage by its number: a partition, a window, a bucket, or all (-1)."""
-        if stage == WITHIN:
-            return self.model(stage, window=number)
-        return self.model(stage, bucket=self.buckets[number]) if stage == BUCKET else self.model(stage, number)
 
     def value(self, name: str, partition: int, model: Model | None = None) -> Any:
         """Return a value that a partition, or bucket, keeps for others; it is made once, by `model` if given."""
@@ -348,8 +345,7 @@ class Run:
         def plan() -> list[Bucket]:
             return plan_buckets(self.every("outgoing_members"), self.executor.memory)
 
-        found: list[Bucket] = self.spill.get("buckets", -1, plan, always=True)
-        return found
+        return self.spill.get("buckets", -1, plan, always=True)
 
     def stages(
         self,
@@ -484,8 +480,7 @@ class ScanTask:
         d, members, spill = self.definitions, self.groups[number], self.spill.of_task(f"scan-{number}")
 
         def scan() -> dict[int, LocationScan]:
-            given = d.store, d.regions, d.locations, d.order
-            scans = scan_locations(*given, self.jobs, spill, report, self.divider, members, self.memory, self.window)
+            scans = scan_locations(d, members, self.divider, self.jobs, spill, report, self.memory, self.window)
             return dict(zip(members.tolist(), scans, strict=True))
 
         spill.get("scan", number, scan)
@@ -551,14 +546,14 @@ def enhance(
     trace cannot be divided into these periods.
     """
     d = Definitions.of(store)
-    by = (periods or NO_PERIODS).divider(d.regions, store.manifest, d.n_locations, focus)
+    by = (periods or NO_PERIODS).divider(d, focus)
     executor = Threads(jobs) if executor is None else executor
     spill = Spill.between(executor, "scan")
     scans = _scan(d, by, executor, spill, progress)
-    call_paths: CallPaths = merge_call_paths(scans, d.regions, d.order, d.process)
+    call_paths: CallPaths = merge_call_paths(scans, d)
     if by.kind:
         call_paths = PeriodCallPaths.of(call_paths, scans, d.regions, by)
-    facts = Facts.with_call_paths(d, call_paths)
+    facts = Facts(**vars(d), call_paths=call_paths)
     given = {
         "facts": facts,
         "scans": scans,

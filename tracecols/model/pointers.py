@@ -36,45 +36,25 @@ class SlicePointers:
                     rows, targets = rows[order], targets[order]
                 self._joined[name] = rows, targets
 
-    def of(self, location: int) -> LocationPointers:
-        """Return the pointers of the events of a location, after a pass over them."""
+    def stacks(self, location: int) -> LocationStacks:
+        """Walk through the events of a location; 33 B per event."""
         model = self.model
-        stacks = scan_location(model.facts, model.scans, model.team_instances, location)
-        return LocationPointers(self, model.scans[location].first_row, stacks)
+        return scan_location(model.facts, model.scans, model.team_instances, location)
 
-    def joined(self, name: str, first: int, n: int) -> Ints:
-        """Return a column that follows from a table, for `n` events from row `first` on; (n,) int64."""
-        rows, targets = self._joined[name]
-        low, high = np.searchsorted(rows, [first, first + n])
-        column = np.full(n, -1, np.int64)
-        column[rows[low:high] - first] = targets[low:high]
-        return column
-
-
-class LocationPointers:
-    """The pointer columns of a location's events, made for a range of them at a time from `stacks`, 33 B per event of
-    the location."""
-
-    def __init__(self, slice_: SlicePointers, first: int, stacks: LocationStacks) -> None:
-        self._slice, self.first, self.stacks = slice_, first, stacks
-
-    def __len__(self) -> int:
-        return self.stacks.time.size
-
-    def columns(self, start: int, stop: int) -> dict[str, Ints]:
-        """Return the wanted columns of the events with start <= number in the location < stop, each (n,) int64; -1 is
-        null."""
-        rows, stacks, wanted = slice(start, stop), self.stacks, self._slice.wanted
+    def columns(self, stacks: LocationStacks, start: int, stop: int) -> dict[str, Ints]:
+        """Return the wanted columns of the events of a location with start <= number in the location < stop, each (n,)
+        int64; -1 is null."""
+        rows, wanted = slice(start, stop), self.wanted
         result: dict[str, Ints] = {}
         for name in wanted:
             if name in JOINED:
-                result[name] = self._slice.joined(name, self.first + start, stop - start)
+                result[name] = self._in_range(name, stacks.first + start, stop - start)
             elif name in ("enterptr", "exitptr"):
                 result[name] = getattr(stacks, name)[rows]
             elif name == "call_path":
                 result[name] = stacks.call_path(rows)
         if "cnodeptr" in wanted or "cedgeptr" in wanted:
-            tree = self._slice.model.call_paths
+            tree = self.model.call_paths
             # an ENTER is where its own call path begins and that of the region around it is left
             entered = np.where(stacks.is_enter(rows), stacks.call_path(rows), -1)
             if "cnodeptr" in wanted:
@@ -82,3 +62,11 @@ class LocationPointers:
             if "cedgeptr" in wanted:
                 result["cedgeptr"] = pick(tree.representative, pick(tree.parent, entered))
         return result
+
+    def _in_range(self, name: str, first: int, n: int) -> Ints:
+        """Return a column that follows from a table, for `n` events from row `first` on; (n,) int64."""
+        rows, targets = self._joined[name]
+        low, high = np.searchsorted(rows, [first, first + n])
+        column = np.full(n, -1, np.int64)
+        column[rows[low:high] - first] = targets[low:high]
+        return column

@@ -148,8 +148,7 @@ class Readable:
 
     def _ranks_of(self, processes: NDArray[Any]) -> NDArray[np.int32]:
         ranks = to_numpy(self.store.definitions["processes"].column("rank")).astype(np.int32)
-        result: NDArray[np.int32] = np.append(ranks, np.int32(-1))[processes]
-        return result
+        return np.append(ranks, np.int32(-1))[processes]
 
     @once
     def thread(self) -> NDArray[np.int32]:

@@ -82,16 +82,8 @@ class Parts:
         """Write the `n` rows of columns in the given order, block by block."""
         for start in range(0, n, ROWS):
             stop = min(start + ROWS, n)
-            self.write(partial(_taken, column, slice(start, stop) if order is None else order[start:stop]))
-
-
-def _taken(column: Callable[[str], NDArray[Any]], rows: slice | Ints, name: str) -> NDArray[Any]:
-    return column(name)[rows]
-
-
-def _no_rows(table: Table, name: str) -> NDArray[Any]:
-    dtype = table[name].dtype
-    return np.zeros(0, object if dtype == "string" else dtype)
+            rows = slice(start, stop) if order is None else order[start:stop]
+            self.write({name: column(name)[rows] for name in self.table.names}.__getitem__)
 
 
 def rows_ascend(division: Division) -> bool:
@@ -147,14 +139,14 @@ class SliceWriter:
         table, pointers = schema_of("events"), SlicePointers(view)
         with Parts(self.folder / "events", number, table) as parts:
             for location in np.sort(view.members).tolist():
-                found = pointers.of(location)
-                for start in range(0, len(found), ROWS):
-                    stop = min(start + ROWS, len(found))
-                    columns: dict[str, NDArray[Any]] = dict(found.columns(start, stop))
+                stacks = pointers.stacks(location)
+                for start in range(0, stacks.time.size, ROWS):
+                    stop = min(start + ROWS, stacks.time.size)
+                    columns: dict[str, NDArray[Any]] = dict(pointers.columns(stacks, start, stop))
                     for name in EVENTS.names:
-                        columns[name] = getattr(found.stacks, name)[start:stop]
+                        columns[name] = getattr(stacks, name)[start:stop]
                     columns["location"] = np.full(stop - start, location, np.int32)
-                    columns["pos"] = self._positions(found.first + start, stop - start)
+                    columns["pos"] = self._positions(stacks.first + start, stop - start)
                     parts.write(columns.__getitem__)
 
     def _positions(self, first: int, n: int) -> Ints:
@@ -210,8 +202,7 @@ class Slice:
         self._batch: pa.RecordBatch = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._pages))).get_batch(0)
 
     def __len__(self) -> int:
-        n: int = self._batch.num_rows
-        return n
+        return self._batch.num_rows
 
     def rows(self, name: str, start: int, stop: int) -> pa.Array:
         """Return the rows of a column with start <= row < stop."""
@@ -391,4 +382,4 @@ def finish_tables(model: Model, wanted: Sequence[str], separable: frozenset[str]
             numbers[name] = merge_slices(spec, slices, building / name, numbers)
         if not any((building / name).glob("part-*.parquet")):
             with Parts(building / name, 0, schema) as parts:
-                parts.write(partial(_no_rows, schema))
+                parts.write(CompoundTable.empty(schema).column)

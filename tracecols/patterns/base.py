@@ -27,7 +27,16 @@ from tracecols.causes.quirks import Quirks
 from tracecols.enhance.scan.region_rules import RegionRule, is_in
 from tracecols.given.parameters import Parameter
 from tracecols.once import once
-from tracecols.patterns.found_by import CellFunction, Charged, Computed, FoundBy, Pattern, PatternFunction
+from tracecols.patterns.found_by import (
+    CauseFunction,
+    CellFunction,
+    Charged,
+    Computed,
+    FoundBy,
+    Pattern,
+    PatternFunction,
+)
+from tracecols.patterns.matches import Cause
 from tracecols.severity.cells import Cells
 
 if TYPE_CHECKING:
@@ -88,6 +97,11 @@ class Property:
         Whether its parts may exceed it in a cell.
     family : str
         Name of the family that declares it.
+    timed_by : Pattern or None
+        The pattern that says when its matches begin or end: its own, or that of the nearest property above on the same
+        table. `registry.properties` sets it, and `caused_by`.
+    caused_by : Cause, callable or None
+        The causes of its matches, likewise.
     """
 
     id: str
@@ -110,6 +124,8 @@ class Property:
     is_heading: bool = False
     is_estimate: bool = False
     family: str = ""
+    timed_by: Pattern | None = None
+    caused_by: Cause | CauseFunction | None = None
 
     def __repr__(self) -> str:
         below = f", below {self.parent}" if self.parent else ""
@@ -134,6 +150,21 @@ class Property:
     def table(self) -> str:
         """Name of the table that it is found in; empty if there is none."""
         return self.found.table if isinstance(self.found, Pattern | Charged) else ""
+
+    def below(self, above: Property | None) -> Property:
+        """Return the same property with the times and the causes that it inherits from the one above.
+
+        Parameters
+        ----------
+        above : Property or None
+            The property above it, itself with those that it inherits.
+        """
+        own = self.pattern
+        if own is None:
+            return self
+        inherits = above is not None and above.pattern is not None and above.table == self.table
+        timed_by, caused_by = (above.timed_by, above.caused_by) if above is not None and inherits else (None, None)
+        return replace(self, timed_by=own if own.since or own.until else timed_by, caused_by=own.cause or caused_by)
 
 
 class Conventions(NamedTuple):

@@ -64,6 +64,11 @@ def check_bounds(
     disordered = np.isin(model.process, model.process[backwards])
     forking = np.zeros(len(call_paths), bool)
     forking[model.call_paths.path_of(teams.spent.call_path)] = True
+
+    def refuse(p: Property, wrong: Cells, excuse: NDArray[np.bool_], what: str) -> None:
+        if not excuse.all():
+            raise _impossible(p, wrong.where(~excuse), what, call_paths, system, model.resolution)
+
     within: Cells | None = None
     tree = TIME
     in_time = {tree}
@@ -76,9 +81,7 @@ def check_bounds(
         negative = found.where(found.value < 0)
         if len(negative):
             at_root, at_fork = roots[negative.call_path], forking[negative.call_path]
-            excuse = at_root | at_fork | disordered[negative.location]
-            if not excuse.all():
-                raise _impossible(p, negative.where(~excuse), "is negative", call_paths, system, model.resolution)
+            refuse(p, negative, at_root | at_fork | disordered[negative.location], "is negative")
             excused[NEGATIVE_ROOTS] += int(at_root.sum())
             excused[OVERLAPPING_TEAMS] += int((at_fork & ~at_root).sum())
             excused[BACKWARDS] += int((~at_root & ~at_fork).sum())
@@ -91,15 +94,11 @@ def check_bounds(
             beyond = _beyond(beyond, within)
             if not len(beyond):
                 continue
-            excuse = disordered[beyond.location] | (
-                not (conventions.ends_with_call and (p.pattern is None or p.pattern.ends_with_call))
-            )
+            ends_with_call = conventions.ends_with_call and (p.pattern is None or p.pattern.ends_with_call)
+            excuse = disordered[beyond.location] | (not ends_with_call)
             if p.pattern is not None and not excuse.all():
                 excuse |= largest(p, beyond) <= within.at(beyond.key)
-            if not excuse.all():
-                raise _impossible(
-                    p, beyond.where(~excuse), "exceeds the time of its call path", call_paths, system, model.resolution
-                )
+            refuse(p, beyond, excuse, "exceeds the time of its call path")
             excused[BEYOND_THE_CALL] += len(beyond)
     return dict(excused)
 

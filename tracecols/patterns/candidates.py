@@ -124,82 +124,69 @@ def propose_phases(model: Model) -> list[Candidate]:
         return []
     found = _measured(model, merged, paths, _lengths(model, masters, merged, paths))
     return [
-        Candidate(c.phases + name, c.n_phases, c.coverage, c.regularity, c.mean, c.is_declared)
+        c._replace(phases=c.phases + name)
         for c, k in _one_of_each_loop(model, paths, found)
         if (name := shortest_name(model, merged, int(paths[k])))
     ]
 
 
-class Lengths:
-    """Durations of some call paths, and from one call to the next, in some processes.
+INSIDE, AROUND = 0, 1
+"""Phases that are instances of a call path, and phases from one call to the next (`FROM`)."""
 
-    Attributes
-    ----------
-    inside, around : (n,) float64
-        Ticks that they cover, all together.
-    mean_in, mean_around, irregular_in, irregular_around : (n,) float64
-        Sums over processes: mean lengths, and their standard deviations as shares of the means.
-    first_enter, visits : (n,) int64
-        The earliest in these processes, and the number in the first process.
-    is_known : (n,) bool
-        Whether all of these processes have the same number.
-    whole, n_processes : int
-        Ticks of these processes together, and their number.
-    """
 
-    def __init__(self, visits: NDArray[np.int64], n_processes: int) -> None:
-        n = visits.size
-        self.visits, self.n_processes, self.whole = visits, n_processes, 0
-        self.inside, self.around, self.mean_in, self.mean_around = (np.zeros(n) for _ in range(4))
-        self.irregular_in, self.irregular_around = np.zeros(n), np.zeros(n)
-        self.first_enter, self.is_known = np.full(n, np.iinfo(np.int64).max), np.ones(n, bool)
+class Lengths(NamedTuple):
+    """Durations of some call paths, and from one call to the next, in some processes."""
 
-    def add(self, k: int, enter: NDArray[np.int64], leave: NDArray[np.int64]) -> None:
-        """Add the instances of a call path in a process."""
-        lengths, gaps = leave - enter, np.diff(enter)
-        self.inside[k] += lengths.sum()
-        self.mean_in[k] += lengths.mean()
-        self.irregular_in[k] += lengths.std() / max(lengths.mean(), 1)
-        if gaps.size:
-            # the last one lasts about as long as the others
-            self.around[k] += gaps.sum() * enter.size / gaps.size
-            self.mean_around[k] += gaps.mean()
-            self.irregular_around[k] += gaps.std() / max(gaps.mean(), 1)
-        self.first_enter[k] = min(self.first_enter[k], enter[0])
+    covered: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    irregular: NDArray[np.float64]
+    """`covered`, `mean` and `irregular`: (2, n), of `INSIDE` and `AROUND`, added up over processes: ticks that they
+    cover, mean lengths, and their standard deviations as shares of the means."""
+    first_enter: NDArray[np.int64]
+    """(n,): the earliest in these processes."""
+    visits: NDArray[np.int64]
+    """(n,): number in the first process."""
+    is_known: NDArray[np.bool_]
+    """(n,): whether all of these processes have the same number."""
+    whole: int
+    """Ticks of these processes together."""
+    n_processes: int
 
 
 def _lengths(model: Model, masters: NDArray[np.int64], merged: Merged, paths: NDArray[np.int64]) -> Lengths:
     """Measure the instances of call paths in some processes."""
     looked_at = masters[distinct(np.linspace(0, masters.size - 1, LOOKED_AT).round().astype(np.int64))]
     visits = np.bincount(merged.of, _visits(model, masters[:1]), len(model.call_paths)).astype(np.int64)[paths]
-    result = Lengths(visits, looked_at.size)
+    covered, mean, irregular = np.zeros((3, 2, paths.size))
+    first_enter, is_known = np.full(paths.size, np.iinfo(np.int64).max), np.ones(paths.size, bool)
     for location in looked_at.tolist():
-        scan = model.scans[location]
-        result.whole += scan.last_time - scan.first_time
         for k, (enter, leave) in enumerate(_instances(model, model.team_instances, location, merged, paths)):
-            is_declared = bool(merged.is_declared[paths[k]])
-            if enter.size and (is_declared or enter.size == visits[k]):
-                result.add(k, enter, leave)
-            else:
+            if not enter.size or (enter.size != visits[k] and not merged.is_declared[paths[k]]):
                 # where tasks were scheduled they count as visits
-                result.is_known[k] = False
-    return result
+                is_known[k] = False
+                continue
+            first_enter[k] = min(first_enter[k], enter[0])
+            for how, lengths in ((INSIDE, leave - enter), (AROUND, np.diff(enter))):
+                if lengths.size:
+                    # the last one of those around lasts about as long as the others
+                    covered[how, k] += lengths.sum() * enter.size / lengths.size
+                    mean[how, k] += lengths.mean()
+                    irregular[how, k] += lengths.std() / max(lengths.mean(), 1)
+    whole = sum(model.scans[i].last_time - model.scans[i].first_time for i in looked_at.tolist())
+    return Lengths(covered, mean, irregular, first_enter, visits, is_known, whole, looked_at.size)
 
 
 def _measured(model: Model, merged: Merged, paths: NDArray[np.int64], of: Lengths) -> list[tuple[Candidate, int, int]]:
     """Return the candidates that are declared or good enough, with the number of their call path in `paths` and its
     first ENTER."""
     found: list[tuple[Candidate, int, int]] = []
-    for prefix, covered, mean, irregular in (
-        ("", of.inside, of.mean_in, of.irregular_in),
-        (FROM, of.around, of.mean_around, of.irregular_around),
-    ):
+    for how, prefix in ((INSIDE, ""), (AROUND, FROM)):
         for k in np.flatnonzero(of.is_known).tolist():
             n = int(of.visits[k])
             is_declared = bool(merged.is_declared[paths[k]]) and not prefix
-            regularity = 1 / (1 + float(irregular[k]) / of.n_processes)
-            coverage = min(float(covered[k]) / max(of.whole, 1), 1.0)
-            length = float(mean[k]) / of.n_processes / model.resolution
+            regularity = 1 / (1 + float(of.irregular[how, k]) / of.n_processes)
+            coverage = min(float(of.covered[how, k]) / max(of.whole, 1), 1.0)
+            length = float(of.mean[how, k]) / of.n_processes / model.resolution
             candidate = Candidate(prefix, n, coverage, regularity, length, is_declared)
             is_good = n >= LEAST and regularity >= LEAST_REGULAR and candidate.score >= LEAST_SCORE
             if is_declared or is_good:

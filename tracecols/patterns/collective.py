@@ -83,9 +83,11 @@ class Chosen(Participants):
         return parent.where(all_rows > 0, severity=all_rows)
 
 
-def last_in_barrier(model: Model, m: CompoundTable, matches: Matches, **how: Any) -> Causes:
-    """Find the participants that begin barriers last."""
-    c = Chosen(model, m, BARRIER, **how)
+def last_of_all(
+    model: Model, m: CompoundTable, matches: Matches, *, ops: Iterable[str] = BARRIER, **how: Any
+) -> Causes:
+    """Find the participants that begin barriers, or other operations, last."""
+    c = Chosen(model, m, ops, **how)
     return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
 
 
@@ -117,32 +119,10 @@ def last_to_scan(model: Model, m: CompoundTable, matches: Matches) -> Causes:
     return c.causes(m, matches, c.latest_of_lower_ranks()[1])
 
 
-def last_to_manage(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the participants that begin operations on communicators last."""
-    c = Chosen(model, m, HANDLES)
-    return c.causes(m, matches, c.latest(np.ones(c.row.size, bool)))
-
-
-def last_to_start(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the participants that start non-blocking collective operations last, among those that the waiting one
-    depends on."""
-    row = awaited_starters(m)[matches.row]
-    return Causes(*(pick(column, row) for column in (m.location, m.begin_call_path, m.begin_time)))
-
-
-def last_to_finalize(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the processes that enter MPI_Finalize last, of equals the first location."""
-    return last_to_enter(m, matches, ~m.is_init)
-
-
-def last_to_init(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the processes that enter MPI_Init last, of equals the first location."""
-    return last_to_enter(m, matches, m.is_init)
-
-
-def last_to_enter(m: CompoundTable, matches: Matches, among: NDArray[np.bool_]) -> Causes:
-    """Return the process that enters last among some with the same world, of equals the first location."""
-    last = np.flatnonzero(among & (m.enter_time == m.latest_enter_time))
+def last_to_enter(model: Model, m: CompoundTable, matches: Matches, *, is_init: bool) -> Causes:
+    """Find the processes that enter MPI_Init, or MPI_Finalize, last among those with the same world, of equals the
+    first location."""
+    last = np.flatnonzero((m.is_init == is_init) & (m.enter_time == m.latest_enter_time))
     worlds, first = np.unique(m.communicator[last], return_index=True)
     last = last[first][np.searchsorted(worlds, m.communicator[matches.row])] if last.size else last
     return Causes(m.location[last], m.call_path[last], m.enter_time[last])
@@ -158,8 +138,8 @@ def of_calls(operations: RegionRule, cause: Callable[..., Causes]) -> Variant:
     "mpi_sync_collective",
     "Wait at Barrier",
     "Time in a barrier until the last process has reached it.",
-    Pattern("collective_members", since="begin_time", cause=last_in_barrier),
-    expert=of_calls(BARRIERS, last_in_barrier),
+    Pattern("collective_members", since="begin_time", cause=last_of_all),
+    expert=of_calls(BARRIERS, last_of_all),
     advice="Balance the work in front of the barrier, or remove it.",
     delay="delay_barrier_aggregate",
     is_lost_in_reference=True,
@@ -285,7 +265,7 @@ def n_to_n_completion(model: Model, m: CompoundTable, parent: Matches, **how: An
     "Wait at Communicator Management",
     "Time in the creation or freeing of a communicator until the last process has reached it, where its operations "
     "are recorded.",
-    Pattern("collective_members", since="begin_time", cause=last_to_manage),
+    Pattern("collective_members", since="begin_time", cause=partial(last_of_all, ops=HANDLES)),
     confidence=0.8,
     advice="Create communicators once and reuse them; balance the work in front of that.",
     delay="delay_management_aggregate",
@@ -319,7 +299,7 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_init_exit",
     "Wait at Init",
     "Time in MPI initialisation until the last process has reached it.",
-    Pattern("startups", since="enter_time", cause=last_to_init),
+    Pattern("startups", since="enter_time", cause=partial(last_to_enter, is_init=True)),
     scalasca=None,
     exact={},
     advice="Start all processes together, and let them do less before they initialise MPI.",
@@ -336,7 +316,7 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "mpi_init_exit",
     "Wait at Finalize",
     "Time in MPI finalisation until the last process has reached it.",
-    Pattern("startups", since="enter_time", cause=last_to_finalize),
+    Pattern("startups", since="enter_time", cause=partial(last_to_enter, is_init=False)),
     advice="Balance the work before the end of the program: processes that wait here have none left.",
     delay="delay_startup_aggregate",
     is_lost_in_reference=True,
@@ -451,7 +431,11 @@ def polling_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     "Wait in Non-blocking Collective",
     "Time a completing call (MPI_Wait and its like) waits for a participant of a non-blocking collective operation "
     "to start it.",
-    Pattern("nonblocking_members", since="done_enter_time", cause=last_to_start),
+    Pattern(
+        "nonblocking_members",
+        since="done_enter_time",
+        cause=Cause("location", "begin_call_path", "begin_time", awaited_starters),
+    ),
     overlaps=True,
     advice="Complete the operation later, or balance the work in front of it.",
     delay="delay_nonblocking_aggregate",

@@ -20,8 +20,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, pair_with_previous
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi.collectives import participants_disagree
-from tracecols.enhance.mpi.messages import RECEIVES
-from tracecols.enhance.scan.instances import attributed_events, scan_stacks
+from tracecols.enhance.scan.instances import LocationStacks, attributed_events, scan_location
 from tracecols.enhance.scan.tasks import COMPLETES, CREATES, name_tasks
 from tracecols.enhance.scan.tasks import NAMES as TASK_NAMES
 from tracecols.model.model import Model, Progress
@@ -42,7 +41,7 @@ SOME = 16
 
 
 @dataclass
-class Found:
+class Violations:
     """Violations of a constraint."""
 
     count: int
@@ -54,9 +53,9 @@ class Found:
     """Describes a violation, given its number, in words."""
 
     @staticmethod
-    def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Found:
+    def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Violations:
         """Return violations whose times and locations are all known."""
-        return Found(time.size, time, location, tell)
+        return Violations(time.size, time, location, tell)
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class Constraint:
     holds: str
     scope: str
     """The part of the trace that is passed to `find` (`SCOPES`)."""
-    find: Callable[[Model, Names], Found]
-    """(model, names) to Found."""
+    find: Callable[[Model, Names], Violations]
+    """(model, names) to Violations."""
     source: str
 
     @property
@@ -92,11 +91,21 @@ CONSTRAINTS: list[Constraint] = []
 def constraint(name: str, holds: str, scope: str, source: str = "thesis 3.6.4") -> Callable[[Any], Any]:
     """Declare a constraint; use as a decorator of the function that finds its violations."""
 
-    def declare(find: Callable[[Model, Names], Found]) -> Callable[[Model, Names], Found]:
+    def declare(find: Callable[[Model, Names], Violations]) -> Callable[[Model, Names], Violations]:
         CONSTRAINTS.append(Constraint(name, holds, scope, find, source))
         return find
 
     return declare
+
+
+def counted(name: str, holds: str, scope: str, source: str, table: str, doc: str) -> None:
+    """Declare a constraint whose violations a table counts, by the name of the constraint; they have no times."""
+
+    def find(partition: Model, _names: Names) -> Violations:
+        return Violations(partition.get(table).counts.get(name, 0))
+
+    find.__doc__ = doc
+    constraint(name, holds, scope, source)(find)
 
 
 class Names:
@@ -176,17 +185,17 @@ def find_violations(model: Model, first: int = 3, progress: Progress | None = No
 
 
 def _nesting(
-    model: Model, counts: list[int], find: Callable[[dict[str, NDArray[Any]], int], NDArray[np.int64]]
+    model: Model, counts: list[int], find: Callable[[LocationStacks], NDArray[np.int64]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[tuple[int, int]]]:
     """Search some of the locations that have violations; return time, location, and (region, call path) of the first
     ones of each."""
     times, locations, calls = [], [], []
     for location in np.flatnonzero(counts)[:SOME].tolist():
-        columns = scan_stacks(model.facts, model.scans, model.team_instances, location)
-        at = find(columns, model.scans[location].first_row)[:SOME]
-        times.append(columns["time"][at])
+        stacks = scan_location(model.facts, model.scans, model.team_instances, location)
+        at = find(stacks)[:SOME]
+        times.append(stacks.time[at])
         locations.append(np.full(at.size, location))
-        calls += list(zip(columns["region"][at].tolist(), columns["call_path"][at].tolist(), strict=True))
+        calls += list(zip(stacks.region[at].tolist(), stacks.call_path(at).tolist(), strict=True))
     nothing = np.zeros(0, np.int64)
     return np.concatenate([*times, nothing]), np.concatenate([*locations, nothing]), calls
 
@@ -195,16 +204,15 @@ LEAVES = (K.EXIT, K.CALLING_CONTEXT_EXIT)
 
 
 @constraint("exits that do not match their enter", "region instances nest", "location")
-def nesting(model: Model, names: Names) -> Found:
+def nesting(model: Model, names: Names) -> Violations:
     """Find EXITs of another region than the one entered last, or of none."""
     counts = [s.bad_exits for s in model.scans]
 
-    def find(columns: dict[str, NDArray[Any]], first: int) -> NDArray[np.int64]:
-        enter, region = columns["enterptr"], columns["region"]
-        leaves = np.isin(columns["kind"], [*LEAVES, K.PROGRAM_END])
-        leaves |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (region < 0)
-        entered = np.where(enter >= 0, region[np.maximum(enter - first, 0)], -1)
-        named = (region >= 0) & (columns["kind"] != K.PROGRAM_END)
+    def find(stacks: LocationStacks) -> NDArray[np.int64]:
+        enter, region, kind = stacks.enterptr, stacks.region, stacks.kind
+        leaves = np.isin(kind, [*LEAVES, K.PROGRAM_END]) | ((kind == K.MEASUREMENT_ON_OFF) & (region < 0))
+        entered = np.where(enter >= 0, region[np.maximum(enter - stacks.first, 0)], -1)
+        named = (region >= 0) & (kind != K.PROGRAM_END)
         return np.flatnonzero(leaves & ((enter < 0) | (named & (entered != region))))
 
     time, location, calls = _nesting(model, counts, find)
@@ -214,25 +222,25 @@ def nesting(model: Model, names: Names) -> Found:
         inside = f"inside {names.call_path(call_path)}" if call_path >= 0 else "outside of all regions"
         return f"leaves {names.region(region)} {inside}"
 
-    return Found(sum(counts), time, location, tell)
+    return Violations(sum(counts), time, location, tell)
 
 
 @constraint("region instances that never end", "region instances end", "location")
-def unfinished(model: Model, names: Names) -> Found:
+def unfinished(model: Model, names: Names) -> Violations:
     """Find ENTERs without an EXIT."""
     counts = [s.open for s in model.scans]
 
-    def find(columns: dict[str, NDArray[Any]], _first: int) -> NDArray[np.int64]:
-        enters = np.isin(columns["kind"], [K.ENTER, K.PROGRAM_BEGIN, K.CALLING_CONTEXT_ENTER])
-        enters |= (columns["kind"] == K.MEASUREMENT_ON_OFF) & (columns["region"] >= 0)
-        return np.flatnonzero(enters & (columns["exitptr"] < 0))
+    def find(stacks: LocationStacks) -> NDArray[np.int64]:
+        enters = np.isin(stacks.kind, [K.ENTER, K.PROGRAM_BEGIN, K.CALLING_CONTEXT_ENTER])
+        enters |= (stacks.kind == K.MEASUREMENT_ON_OFF) & (stacks.region >= 0)
+        return np.flatnonzero(enters & (stacks.exitptr < 0))
 
     time, location, calls = _nesting(model, counts, find)
-    return Found(sum(counts), time, location, lambda i: f"enters {names.region(calls[i][0])} and never leaves it")
+    return Violations(sum(counts), time, location, lambda i: f"enters {names.region(calls[i][0])} and never leaves it")
 
 
 @constraint("events earlier than the one before them", "time does not decrease at a location", "location", "TIME")
-def decreasing_times(model: Model, _names: Names) -> Found:
+def decreasing_times(model: Model, _names: Names) -> Violations:
     """Find events that are earlier than the event recorded before them, as flushed trace buffers leave them."""
     counts = model.store.decreases
     times, locations, back, kinds = ([np.zeros(0, np.int64)] for _ in range(4))
@@ -251,14 +259,14 @@ def decreasing_times(model: Model, _names: Names) -> Found:
             "event in front of it"
         )
 
-    return Found(sum(counts.values()), np.concatenate(times), np.concatenate(locations), tell)
+    return Violations(sum(counts.values()), np.concatenate(times), np.concatenate(locations), tell)
 
 
 # -- threads of a process ------------------------------------------------------------------------------------------
 
 
 @constraint("teams without a recorded FORK", "a FORK precedes every team", "process")
-def forks(partition: Model, names: Names) -> Found:
+def forks(partition: Model, names: Names) -> Violations:
     """Find team instances without FORK."""
     teams = partition.team_instances
     of = np.flatnonzero(partition.teams.master < 0)
@@ -271,19 +279,23 @@ def forks(partition: Model, names: Names) -> Found:
         row[mine] = events.row[events.is_begin][begin[mine] - teams.begin_start[at]]
     time = _times_of(partition, location, row)
     communicator = partition.teams.communicator
-    return Found.at(
+    return Violations.at(
         time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which has no FORK"
     )
 
 
-@constraint("threads that begin in undefined teams", "teams are defined", "process", "OTF2 definitions")
-def undefined_teams(partition: Model, _names: Names) -> Found:
-    """Count begins in undefined teams: each such thread is treated as alone."""
-    return Found(partition.teams.counts["threads that begin in undefined teams"])
+counted(
+    "threads that begin in undefined teams",
+    "teams are defined",
+    "process",
+    "OTF2 definitions",
+    "teams",
+    "Count begins in undefined teams: each such thread is treated as alone.",
+)
 
 
 @constraint("ends of teams that do not match their begin", "threads begin in teams before they end in them", "process")
-def team_ends(partition: Model, names: Names) -> Found:
+def team_ends(partition: Model, names: Names) -> Violations:
     """Find ends of threads in another team than the one in which they have begun last, or in none."""
     locations = partition.members
     e, counts = partition.team_instances.events.of(locations)
@@ -300,11 +312,11 @@ def team_ends(partition: Model, names: Names) -> Found:
         inside = f"inside {names.communicator(int(team[at]))}" if at >= 0 else "outside of all teams"
         return f"ends in {on} {inside}"
 
-    return Found.at(time, location[of], tell)
+    return Violations.at(time, location[of], tell)
 
 
 @constraint("tasks that are completed again", "a task is completed once", "process", "OTF2 events")
-def task_ends(partition: Model, _names: Names) -> Found:
+def task_ends(partition: Model, _names: Names) -> Violations:
     """Find completions of tasks that have been completed before, and not been created again."""
     side, counts = partition.store.read_together("tasks", partition.members, ["row", *TASK_NAMES])
     location = np.repeat(partition.members, counts)
@@ -322,29 +334,27 @@ def task_ends(partition: Model, _names: Names) -> Found:
         by = f" of thread {creator}" if creator >= 0 else ""
         return f"completes task {number}{by}, which location {before} has completed"
 
-    return Found.at(time[of], location[at[of]], tell)
+    return Violations.at(time[of], location[at[of]], tell)
 
 
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
-def construct_members(partition: Model, names: Names) -> Found:
+def construct_members(partition: Model, names: Names) -> Violations:
     """Find constructs that not all threads of the team execute."""
     c, m, teams = partition.constructs, partition.construct_members, partition.teams
-    if not len(c):
-        return Found(0)
     size = teams.n_threads[c.team]
     of = np.flatnonzero(c.n_members < size)
     time, location = _first_member(m, "construct", "enter_time", of, len(c))
-    return Found.at(
+    return Violations.at(
         time, location, lambda i: f"{names.region(int(c.region[of[i]]))}: {c.n_members[of[i]]} of {size[of[i]]} threads"
     )
 
 
 @constraint("constructs in different order", "threads of a team execute constructs in the same order", "process")
-def construct_order(partition: Model, names: Names) -> Found:
+def construct_order(partition: Model, names: Names) -> Violations:
     """Find constructs in which some threads execute another region."""
     c, m = partition.constructs, partition.construct_members
     if not len(c):
-        return Found(0)
+        return Violations(0)
     region = partition.call_paths.region[m.call_path]
     # regions that look the same count as one
     text = [
@@ -365,7 +375,7 @@ def construct_order(partition: Model, names: Names) -> Found:
             f"at location {m.location[other]}"
         )
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint(
@@ -374,7 +384,7 @@ def construct_order(partition: Model, names: Names) -> Found:
     "process",
     "TIME",
 )
-def thread_clocks(partition: Model, _names: Names) -> Found:
+def thread_clocks(partition: Model, _names: Names) -> Violations:
     """Count threads that begin in a team before its FORK or end in it after its JOIN, leave a barrier before another
     one enters it, or run before they were created or after the join.
 
@@ -382,7 +392,7 @@ def thread_clocks(partition: Model, _names: Names) -> Found:
     """
     pairs = partition.thread_conditions.pairs
     mine = ~np.isin(pairs.condition, (MESSAGE, COLLECTIVE, START, LOCK))
-    return Found(int(pairs.n_violations[mine].sum()))
+    return Violations(int(pairs.n_violations[mine].sum()))
 
 
 ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
@@ -417,7 +427,7 @@ class _Locks:
 
 
 @constraint("lock events that do not alternate", "locks are acquired and released in turn", "process")
-def alternation(partition: Model, _names: Names) -> Found:
+def alternation(partition: Model, _names: Names) -> Violations:
     """Find locks that are acquired while another thread holds them, or released by a thread that does not hold them.
 
     A thread may acquire a lock that it already holds: nested locks are counted.
@@ -437,23 +447,25 @@ def alternation(partition: Model, _names: Names) -> Found:
             )
         return f"acquires lock {e.lock[at]}, which location {e.location[at - 1]} has not released"
 
-    return Found.at(e.time[of], e.location[of].astype(np.int64), tell)
+    return Violations.at(e.time[of], e.location[of].astype(np.int64), tell)
 
 
 @constraint("locks that were never released", "locks are released", "process")
-def unreleased(partition: Model, _names: Names) -> Found:
+def unreleased(partition: Model, _names: Names) -> Violations:
     """Find locks that are held when the recording ends."""
     e = _Locks(partition)
     last = np.flatnonzero(ends_run(e.key))
     of = last[e.held_after[last] > 0]
-    return Found.at(e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end")
+    return Violations.at(
+        e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end"
+    )
 
 
 # -- processes -----------------------------------------------------------------------------------------------------
 
 
 @constraint("sends without receive", "every message that is sent is received", "sender")
-def unreceived(model: Model, names: Names) -> Found:
+def unreceived(model: Model, names: Names) -> Violations:
     """Find sends without a matching receive; cancelled ones do not count."""
     s = model.sends
     of = np.flatnonzero(~np.isin(s.send, model.sent_messages.send) & ~s.is_cancelled)
@@ -465,37 +477,24 @@ def unreceived(model: Model, names: Names) -> Found:
             f"tag {s.tag[k]}, in {names.call_path(int(s.call_path[k]))}"
         )
 
-    return Found.at(s.send_time[of], s.location[of].astype(np.int64), tell)
+    return Violations.at(s.send_time[of], s.location[of].astype(np.int64), tell)
 
 
 @constraint("receives without send", "every message that is received was sent", "receiver")
-def unsent(model: Model, names: Names) -> Found:
+def unsent(model: Model, names: Names) -> Violations:
     """Find receives without a matching send."""
-    count = model.messages.counts["receives without send"]
-    if not count:
-        return Found(0)
-    matched = np.sort(model.messages.recv)
-    times, locations, sides = [], [], []
-    for location in model.members.tolist():
-        side = model.store.read("p2p", location, ["row", "kind", "peer", "communicator", "tag"])
-        row = side["row"][RECEIVES[side["kind"]]]
-        missing = row[~np.isin(row, matched)]
-        if missing.size:
-            at = np.searchsorted(side["row"], missing)
-            time = model.store.read("events", location, ["time"])["time"]
-            times.append(time[missing - model.scans[location].first_row])
-            locations.append(np.full(missing.size, location))
-            sides.append(np.stack([side[c][at].astype(np.int64) for c in ("peer", "communicator", "tag")]))
-    peer, communicator, tag = np.concatenate(sides, axis=1)
-    return Found.at(
-        np.concatenate(times),
-        np.concatenate(locations),
-        lambda i: f"receives from rank {peer[i]} of {names.communicator(int(communicator[i]))}, tag {tag[i]}",
-    )
+    r = model.receives
+    of = np.flatnonzero(~r.is_matched)
+
+    def tell(i: int) -> str:
+        k = of[i]
+        return f"receives from rank {r.source[k]} of {names.communicator(int(r.communicator[k]))}, tag {r.tag[k]}"
+
+    return Violations.at(r.recv_time[of], r.location[of].astype(np.int64), tell)
 
 
 @constraint("messages received before they were sent", "a SEND precedes its RECV (clocks)", "receiver")
-def message_order(model: Model, names: Names) -> Found:
+def message_order(model: Model, names: Names) -> Violations:
     """Find messages whose receive is earlier than their send."""
     m = model.messages
     of = np.flatnonzero(m.send_time > m.recv_time)
@@ -507,11 +506,11 @@ def message_order(model: Model, names: Names) -> Found:
             f"receives from {names.location(int(m.send_location[k]))}, tag {m.tag[k]}, {early:.9f} s before it was sent"
         )
 
-    return Found.at(m.recv_time[of], m.recv_location[of].astype(np.int64), tell)
+    return Violations.at(m.recv_time[of], m.recv_location[of].astype(np.int64), tell)
 
 
 @constraint("collective operations that lack participants", "all members take part in a collective operation", "range")
-def participants(model: Model, names: Names) -> Found:
+def participants(model: Model, names: Names) -> Violations:
     """Find collective operations that not all members of the communicator execute."""
     c, m = model.collectives, model.collective_members
     of = np.flatnonzero(c.n_members < c.size)
@@ -531,7 +530,7 @@ def participants(model: Model, names: Names) -> Found:
             f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}{where}"
         )
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint(
@@ -539,11 +538,11 @@ def participants(model: Model, names: Names) -> Found:
     "members execute the same collective operations, with the same root, in the same order",
     "range",
 )
-def collective_order(model: Model, names: Names) -> Found:
+def collective_order(model: Model, names: Names) -> Violations:
     """Find collective operations in which some members execute another operation or have another root."""
     c, m = model.collectives, model.collective_members
     if not model.collectives.counts["collective operations whose participants disagree"]:
-        return Found(0)
+        return Violations(0)
     segments = Segments(m.collective, len(c))
     of = np.flatnonzero(participants_disagree(model.facts.communicators, segments, c.communicator, m.op, m.root))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
@@ -561,7 +560,7 @@ def collective_order(model: Model, names: Names) -> Found:
             f"{names.member(m, other)}"
         )
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint(
@@ -570,11 +569,11 @@ def collective_order(model: Model, names: Names) -> Found:
     "range",
     "OTF2 definitions",
 )
-def undefined_communicators(model: Model, names: Names) -> Found:
+def undefined_communicators(model: Model, names: Names) -> Violations:
     """Find participants of collective operations whose communicator is not defined: each is treated as alone."""
     m = model.collective_members
     of = np.flatnonzero(m.communicator < 0)
-    return Found.at(
+    return Violations.at(
         m.begin_time[of],
         m.location[of].astype(np.int64),
         lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(-1)}",
@@ -587,15 +586,15 @@ def undefined_communicators(model: Model, names: Names) -> Found:
     "range",
     "SEMANTICS 3",
 )
-def non_members(model: Model, names: Names) -> Found:
+def non_members(model: Model, names: Names) -> Violations:
     """Find participants of collective operations whose process is not in the communicator: others wait for them, too.
 
     Inter-communicators are not checked: the members of their second group have no rank in them.
     """
     m = model.collective_members
-    is_inter = pick(model.facts.communicators.is_inter, m.communicator, 0).astype(bool)
+    is_inter = model.facts.communicators.are_inter(m.communicator)
     of = np.flatnonzero((m.communicator >= 0) & ~is_inter & (m.rank < 0))
-    return Found.at(
+    return Violations.at(
         m.begin_time[of],
         m.location[of].astype(np.int64),
         lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(int(m.communicator[of[i]]))}",
@@ -608,13 +607,13 @@ def non_members(model: Model, names: Names) -> Found:
     "range",
     "SEMANTICS 3",
 )
-def roots(model: Model, names: Names) -> Found:
+def roots(model: Model, names: Names) -> Violations:
     """Find collective operations whose root is beyond the ranks of their communicator: nobody is found to be the root.
 
     Inter-communicators are not checked: the root is a rank of one of their groups.
     """
     c, m = model.collectives, model.collective_members
-    is_inter = pick(model.facts.communicators.is_inter, c.communicator, 0).astype(bool)
+    is_inter = model.facts.communicators.are_inter(c.communicator)
     of = np.flatnonzero((c.communicator >= 0) & ~is_inter & (c.root >= c.size))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 
@@ -623,15 +622,15 @@ def roots(model: Model, names: Names) -> Found:
         on = names.communicator(int(c.communicator[k]))
         return f"{names.op(int(c.op[k]))} on {on} has rank {c.root[k]} as its root: there are {c.size[k]} ranks"
 
-    return Found.at(time, location, tell)
+    return Violations.at(time, location, tell)
 
 
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
-def collective_clocks(model: Model, names: Names) -> Found:
+def collective_clocks(model: Model, names: Names) -> Violations:
     """Find complete operations in which a participant ends before one begins whose data it depends on."""
     c, m = model.collectives, model.collective_members
     if not len(c):
-        return Found(0)
+        return Violations(0)
     latest = Dependence.of(model.facts, c, m).latest
     takes = latest >= 0
     early = pick(m.begin_time, latest) - m.end_time
@@ -649,29 +648,25 @@ def collective_clocks(model: Model, names: Names) -> Found:
         on = names.communicator(int(c.communicator[k]))
         return f"ends {names.op(int(c.op[k]))} on {on} {apart:.9f} s before another participant begins it"
 
-    return Found.at(m.end_time[at], m.location[at].astype(np.int64), tell)
+    return Violations.at(m.end_time[at], m.location[at].astype(np.int64), tell)
 
 
-@constraint(
+counted(
     "non-blocking collective operations that are never completed",
     "every non-blocking collective operation that is started is completed",
     "whole",
     "SEMANTICS 3",
+    "nonblocking_members",
+    "Count non-blocking collective operations that are started and not completed.",
 )
-def uncompleted(model: Model, _names: Names) -> Found:
-    """Count non-blocking collective operations that are started and not completed."""
-    return Found(model.nonblocking_members.counts.get("non-blocking collective operations that are never completed", 0))
-
-
-@constraint(
+counted(
     "non-blocking collective operations that lack participants",
     "all members take part in a non-blocking collective operation",
     "whole",
     "SEMANTICS 3",
+    "nonblocking_members",
+    "Count non-blocking collective operations that not all members start and complete.",
 )
-def nonblocking(model: Model, _names: Names) -> Found:
-    """Count non-blocking collective operations that not all members start and complete."""
-    return Found(model.nonblocking_members.counts.get("non-blocking collective operations that lack participants", 0))
 
 
 @constraint(
@@ -680,45 +675,43 @@ def nonblocking(model: Model, _names: Names) -> Found:
     "whole",
     "TIME",
 )
-def startup_clocks(model: Model, _names: Names) -> Found:
+def startup_clocks(model: Model, _names: Names) -> Violations:
     """Count the violations in calls of MPI_Init and MPI_Finalize that all processes make."""
-    return Found(int(model.startup_conditions.pairs.n_violations.sum()))
+    return Violations(int(model.startup_conditions.pairs.n_violations.sum()))
 
 
-@constraint(
+counted(
     "operations on windows that lack participants",
     "all members take part in operations on a window",
     "whole",
     "SEMANTICS 3",
+    "window_members",
+    "Count collective operations on windows that not all members execute.",
 )
-def windows(model: Model, _names: Names) -> Found:
-    """Count collective operations on windows that not all members execute."""
-    return Found(model.window_members.counts["operations on windows that lack participants"])
-
-
-@constraint("operations on undefined windows", "windows are defined", "whole", "OTF2 definitions")
-def undefined_windows(model: Model, _names: Names) -> Found:
-    """Count collective operations and synchronisations of groups whose window is not defined."""
-    return Found(model.window_members.counts["operations on undefined windows"])
-
-
-@constraint(
+counted(
+    "operations on undefined windows",
+    "windows are defined",
+    "whole",
+    "OTF2 definitions",
+    "window_members",
+    "Count collective operations and synchronisations of groups whose window is not defined.",
+)
+counted(
     "collective operations on files that lack participants",
-    "all members take part in collective operations on a file",
+    "all members take part in collective operations on files",
     "whole",
     "SEMANTICS 3",
+    "file_members",
+    "Count collective operations on files that not all members execute.",
 )
-def files(model: Model, _names: Names) -> Found:
-    """Count collective operations on files that not all members execute."""
-    return Found(model.file_members.counts.get("collective operations on files that lack participants", 0))
-
-
-@constraint(
-    "exposure epochs that lack access epochs", "every exposure epoch is accessed as announced", "whole", "SEMANTICS 3"
+counted(
+    "exposure epochs that lack access epochs",
+    "every exposure epoch is accessed as announced",
+    "whole",
+    "SEMANTICS 3",
+    "epochs",
+    "Count exposure epochs that some of their origins never access.",
 )
-def epochs(model: Model, _names: Names) -> Found:
-    """Count exposure epochs that some of their origins never access."""
-    return Found(sum(model.epochs.counts.values()))
 
 
 def _times_of(model: Model, location: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.operation_waits import awaited_at_files, wait_for_files
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import Pattern, SumOf
-from tracecols.patterns.matches import Causes, Matches
+from tracecols.patterns.matches import Cause, Matches
 
 FAMILY = Family("file I/O")
 declare = FAMILY.declare
@@ -27,10 +27,8 @@ SYNCHRONISE = (
 )
 
 
-def last_at_files(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the processes that enter collective calls for files last."""
-    row = awaited_at_files(m)[matches.row]
-    return Causes(*(pick(column, row) for column in (m.location, m.call_path, m.enter_time)))
+LAST_AT_FILES = Cause("location", "call_path", "enter_time", awaited_at_files)
+"""The processes that enter collective calls for files last."""
 
 
 def wait_for_last(model: Model, m: CompoundTable, parent: Matches) -> Matches:
@@ -48,7 +46,7 @@ for id, parent_id, title, what in (
         parent_id,
         title,
         f"Time in {what} until the last process has reached it.",
-        Pattern("file_members", since="enter_time", cause=last_at_files),
+        Pattern("file_members", since="enter_time", cause=LAST_AT_FILES),
         confidence=0.8,
         advice=SYNCHRONISE,
         needs="file_handles",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -96,11 +97,28 @@ class Cause(NamedTuple):
     ----------
     location, call_path, time : str
         Columns with the location, call path and time of the causing event.
+    awaited : callable, optional
+        Function of the table that returns, for each row, the row that it waits for, which has these columns; -1 for
+        none. By default they are columns of the row itself.
     """
 
     location: str
     call_path: str
     time: str
+    awaited: Callable[[CompoundTable], NDArray[np.int64]] | None = None
+
+    def of(self, table: CompoundTable, row: NDArray[np.int64]) -> Causes:
+        """Return the causes of some rows of a table.
+
+        Parameters
+        ----------
+        table : CompoundTable
+            The table of the matches.
+        row : (n,) int64
+            Rows of the matches.
+        """
+        at = row if self.awaited is None else self.awaited(table)[row]
+        return Causes(*(pick(table[name], at) for name in (self.location, self.call_path, self.time)))
 
 
 class Causes(NamedTuple):

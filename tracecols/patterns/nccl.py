@@ -74,7 +74,7 @@ for id, title, summary, function, cause, advice, delay in (
         "NCCL Wait at Barrier",
         "Time of a kernel in a barrier until the last rank has begun its own.",
         collective.barrier_wait,
-        collective.last_in_barrier,
+        collective.last_of_all,
         BALANCE,
         "delay_device_nxn_aggregate",
     ),

@@ -26,8 +26,7 @@ NEVER_LATE = either(called("mpi_test.*"), called("(?i:mpi_wait(all|some))"))
 
 def on_host(model: Model, matches: Matches) -> NDArray[np.bool_]:
     """Return a mask of the matches on CPUs: messages of kernels on streams are counted elsewhere (`patterns.nccl`)."""
-    found: NDArray[np.bool_] = ~model.locations.is_device[matches.location]
-    return found
+    return ~model.locations.is_device[matches.location]
 
 
 @declare(
@@ -67,8 +66,7 @@ def overtaking(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.int6
     after_call = np.where(m.recv_exit[row] < 0, len(m), after_call)
     start = np.where(several, np.maximum(after_call, row + 1), row + 1)
     stop = np.searchsorted(m.recv_location, m.recv_location[row], "right")
-    found: NDArray[np.int64] = first_smaller(m.send_time, row, start, stop)
-    return found
+    return first_smaller(m.send_time, row, start, stop)
 
 
 def could_be_replaced(model: Model, m: CompoundTable, late: Matches) -> NDArray[np.bool_]:
@@ -82,8 +80,7 @@ def is_overtaken_in_flight(model: Model, m: CompoundTable, late: Matches) -> NDA
     row = late.row
     sent = model.order.rank(m.send, m.send_time)
     stop = np.searchsorted(m.recv_location, m.recv_location[row], "right")
-    result: NDArray[np.bool_] = (first_smaller(sent, row, row + 1, stop) >= 0) | m.unreceived_before[row]
-    return result
+    return (first_smaller(sent, row, row + 1, stop) >= 0) | m.unreceived_before[row]
 
 
 @declare(
@@ -109,8 +106,7 @@ def late_sender_wrong_order(
 
 def ranks_of_senders(model: Model, m: CompoundTable) -> NDArray[np.int32]:
     """Return the ranks of the senders, each in the communicator of its message; (n_messages,) int32."""
-    ranks: NDArray[np.int32] = m.source
-    return ranks
+    return m.source
 
 
 def processes_of_senders(model: Model, m: CompoundTable) -> NDArray[np.int32]:
@@ -123,8 +119,7 @@ def has_same_source(
 ) -> NDArray[np.bool_]:
     """Return whether the overtaking message has the same source, for late senders in wrong order; (n_late,) bool."""
     source = sources(model, m)
-    same: NDArray[np.bool_] = source[overtaking(model, m, late)] == source[late.row]
-    return same
+    return source[overtaking(model, m, late)] == source[late.row]
 
 
 # the reference compares ranks without regard to the communicator

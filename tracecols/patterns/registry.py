@@ -100,12 +100,12 @@ def properties(conventions: str, more: Iterable[Property] = (), model: Model | N
         children.setdefault(p.parent, []).append(p)
     result: list[Property] = []
 
-    def visit(parent: str) -> None:
-        for p in children.get(parent, []):
-            result.append(p)
-            visit(p.id)
+    def visit(above: Property | None) -> None:
+        for p in children.get("" if above is None else above.id, []):
+            result.append(p.below(above))
+            visit(result[-1])
 
-    visit("")
+    visit(None)
     if len(result) != len(found):
         lost = sorted(set(by_id) - {p.id for p in result})
         raise AnalysisError(

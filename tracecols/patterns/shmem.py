@@ -17,7 +17,7 @@ from tracecols.model.model import Model
 from tracecols.patterns.base import Family
 from tracecols.patterns.found_by import InRegions, Pattern
 from tracecols.patterns.matches import Matches
-from tracecols.patterns.windows import last_at_windows, owner_before
+from tracecols.patterns.windows import LAST_AT_WINDOWS, OWNER_BEFORE
 
 FAMILY = Family("SHMEM")
 declare = FAMILY.declare
@@ -121,7 +121,7 @@ for id, parent, title, what, ops in (
         parent,
         title,
         f"Time in {what} of SHMEM until the last process of the active set has reached it.",
-        Pattern("window_members", since="enter_time", cause=last_at_windows),
+        Pattern("window_members", since="enter_time", cause=LAST_AT_WINDOWS),
         scalasca={"ops": ops},
         expert={"ops": ops},
         advice="Balance the work in front of it.",
@@ -134,7 +134,7 @@ declare(
     "shmem_collective",
     "Late SHMEM Broadcast",
     "Time in a broadcast of SHMEM until its root has reached it.",
-    Pattern("window_members", since="enter_time", cause=last_at_windows),
+    Pattern("window_members", since="enter_time", cause=LAST_AT_WINDOWS),
     scalasca={"ops": ONE_TO_N},
     expert={"ops": ONE_TO_N},
     advice="Let the root begin earlier, or choose the process that is ready first.",
@@ -147,7 +147,7 @@ declare(
     "shmem_p2p_synchronization",
     "SHMEM Lock Competition",
     "Time in shmem_set_lock until the process that held the lock before releases it.",
-    Pattern("lock_epochs", since="lock_enter_time", cause=owner_before),
+    Pattern("lock_epochs", since="lock_enter_time", cause=OWNER_BEFORE),
     expert={},
     advice="Hold locks shorter, or use several.",
     delay="delay_shmem_aggregate",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracecols.distinct import starts_run
-from tracecols.enhance.dataflow.columns import CompoundTable, pick
+from tracecols.enhance.dataflow.columns import CompoundTable
 from tracecols.enhance.mpi.operation_waits import (
     BY_ACCESS,
     FENCE,
@@ -27,7 +27,7 @@ from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, region_of
 from tracecols.patterns.found_by import InRegions, Pattern, SumOf
-from tracecols.patterns.matches import Cause, Causes, Matches
+from tracecols.patterns.matches import Cause, Matches
 from tracecols.patterns.mpi import ACTIVE, PASSIVE, mpi
 
 FAMILY = Family("one-sided communication")
@@ -151,17 +151,11 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 # -- the default conventions -------------------------------------------------------------------------------------------
 
 
-def last_at_windows(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the processes that enter collective operations on windows last, or their roots."""
-    row = awaited_at_windows(m)[matches.row]
-    return Causes(*(pick(column, row) for column in (m.location, m.call_path, m.enter_time)))
+LAST_AT_WINDOWS = Cause("location", "call_path", "enter_time", awaited_at_windows)
+"""The processes that enter collective operations on windows last, or their roots."""
 
-
-def owner_before(model: Model, m: CompoundTable, matches: Matches) -> Causes:
-    """Find the previous owners that release the locks that are waited for."""
-    row = awaited_releases(m)[matches.row]
-    return Causes(*(pick(column, row) for column in (m.location, m.unlock_call_path, m.release_time)))
-
+OWNER_BEFORE = Cause("location", "unlock_call_path", "release_time", awaited_releases)
+"""The previous owners that release the locks that are waited for."""
 
 LATE_POST = Cause("target", "post_call_path", "post_enter_time")
 
@@ -182,7 +176,7 @@ for id, parent_id, title, what, operations in (
         parent_id,
         title,
         f"Time in {what} until the last process has reached it.",
-        Pattern("window_members", since="enter_time", cause=last_at_windows),
+        Pattern("window_members", since="enter_time", cause=LAST_AT_WINDOWS),
         scalasca={"operations": operations},
         needs="windows",
         advice="Balance the work in front of it.",
@@ -274,7 +268,7 @@ def late_post_in_access(model: Model, m: CompoundTable, parent: Matches) -> Matc
     "mpi_rma_sync_passive",
     "Lock Competition",
     "Time MPI_Win_lock or MPI_Win_unlock waits for a lock that another process holds.",
-    Pattern("lock_epochs", since="wait_enter_time", cause=owner_before),
+    Pattern("lock_epochs", since="wait_enter_time", cause=OWNER_BEFORE),
     needs="windows",
     advice="Hold locks shorter, use shared locks, or several windows.",
     delay="delay_onesided_aggregate",

@@ -87,8 +87,7 @@ class Choice:
     def mask(self, model: Model, call_path: NDArray[np.int32], location: NDArray[np.int32]) -> Mask:
         """Select what lies on the chosen call paths, of the whole time, and locations; (n,) bool."""
         call_paths, locations = np.append(self._call_paths(model), False), self._locations(model)
-        result: Mask = call_paths[call_path] & locations[location]
-        return result
+        return call_paths[call_path] & locations[location]
 
     def _call_paths(self, model: Model) -> Mask:
         tree = model.call_paths.whole
@@ -198,8 +197,7 @@ def topology_found(model: Model) -> Topology | None:
     memo = model.facts.memo
     if find_topology not in memo:
         memo[find_topology] = find_topology(model.facts, model.jobs)
-    found: Topology | None = memo[find_topology]
-    return found
+    return memo[find_topology]
 
 
 def with_topologies(model: Model, topologies: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Model:

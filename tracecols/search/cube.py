@@ -21,7 +21,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, check_conventions, declared_for, with_topologies
 from tracecols.search.limits import within_limits, without_undivided
 from tracecols.search.notes import counts_by_location, notes_of_threads, notes_of_trace
-from tracecols.search.search import Search, Visitor, has_interval
+from tracecols.search.search import Search, Visitor
 from tracecols.severity.axes import CallAxis, PropertyAxis, SystemAxis
 from tracecols.severity.cells import Cells
 from tracecols.severity.cube import SeverityCube
@@ -75,7 +75,7 @@ def analyze_model(
         axis, of_axis = period_axis(model)
         of_periods = {p.id: choice.cells(model, by_period[p.id]) for p in shown}
         divided |= {"periods": axis, "period_cells": of_periods}
-        without_time = [p.id for p in declared if p.pattern is not None and not has_interval(p, search.by_id)]
+        without_time = [p.id for p in declared if p.pattern is not None and p.timed_by is None]
         notes |= of_axis | period_notes(divider.kind, of_periods, n_undivided, without_time)
     notes |= notes_of_trace(model) | left_out | notes_of_threads(model, findings)
     if model.store.note:

@@ -19,7 +19,7 @@ from tracecols.schema import Column, Table
 from tracecols.schema.causes import WAITS
 from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import EVERYTHING, Choice, declared_for, with_topologies
-from tracecols.search.search import Result, Search, SliceSearch, inherited, times_of
+from tracecols.search.search import Result, Search, SliceSearch, times_of
 from tracecols.severity.axes import PropertyAxis
 from tracecols.vectors import Ints
 
@@ -60,12 +60,11 @@ def find_matches(
     declared = declared_for(model, conventions, patterns)
     choice = choice.resolved(declared)
     search, p = _search_for(model, declared, name, conventions, choice.parameters)
-    by_id = search.by_id
     # row numbers refer to whole tables, so the trace is not divided
     found = search.matches(model, TABLES[p.table].stage)[p.id]
     table: CompoundTable = model.get(p.table)
     found = found.where((found.call_path >= 0) & choice.mask(model, found.call_path, found.location))
-    begin, end = times_of(p, by_id, table, found)
+    begin, end = times_of(p, table, found)
     own: dict[str, NDArray[Any]] = {
         "severity": found.severity,
         "call_path": found.call_path,
@@ -90,33 +89,31 @@ def columns_of(p: Property) -> tuple[Column, ...]:
     )
 
 
-def causes_of(model: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches) -> Causes:
-    """Return who makes matches wait; all -1 if the property does not declare it. `model` is the slice of the trace that
+def causes_of(model: Model, p: Property, table: CompoundTable, found: Matches) -> Causes:
+    """Return who makes matches wait (`Property.caused_by`); all -1 if that is not declared. `model` is the slice that
     the table belongs to."""
-    pattern = inherited(p, by_id, lambda of: of.cause is not None)
-    cause = None if pattern is None else pattern.cause
-    if isinstance(cause, Cause):
-        return Causes(*(table[c][found.row] for c in (cause.location, cause.call_path, cause.time)))
-    if cause is None:
+    if isinstance(p.caused_by, Cause):
+        return p.caused_by.of(table, found.row)
+    if p.caused_by is None:
         nothing: NDArray[Any] = np.full(len(found), -1, np.int64)
         return Causes(nothing, nothing, nothing)
-    return cause(model, table, found)
+    return p.caused_by(model, table, found)
 
 
 def over_matches(
     model: Model,
     name: str,
-    visit: Callable[[Model, Property, Mapping[str, Property], CompoundTable, Matches], Result],
+    visit: Callable[[Model, Property, CompoundTable, Matches], Result],
     conventions: str = DEFAULT,
 ) -> tuple[Property, list[Result]]:
     """Find the matches of a pattern, by id or title, slice by slice; each slice is passed to `visit(of_slice, property,
-    by_id, table, matches)`, then its tables are dropped. Raises AnalysisError if there are no such conventions, there
+    table, matches)`, then its tables are dropped. Raises AnalysisError if there are no such conventions, there
     is no such property, or it is not a pattern."""
     search, p = _search_for(model, declared_for(model, conventions, ()), name, conventions, {})
 
     def one(of_slice: Model, stage: str) -> Result:
         found = search.matches(of_slice, stage)[p.id]
-        return visit(of_slice, p, search.by_id, of_slice.get(p.table), found.where(found.call_path >= 0))
+        return visit(of_slice, p, of_slice.get(p.table), found.where(found.call_path >= 0))
 
     with model.divided() as run:
         return p, list(run.stages(one, [TABLES[p.table].stage]))
@@ -155,7 +152,7 @@ def _timed_in(
         if p.id in matches:
             table: CompoundTable = of_slice.get(p.table)
             found = matches[p.id].where(matches[p.id].call_path >= 0)
-            yield p, found, times_of(p, search.by_id, table, found), causes_of(of_slice, p, search.by_id, table, found)
+            yield p, found, times_of(p, table, found), causes_of(of_slice, p, table, found)
 
 
 def states_with_causes(model: Model, conventions: str) -> list[str]:

@@ -22,7 +22,7 @@ from tracecols.model.model import Model, Progress
 from tracecols.model.tables import TABLES, tables_of
 from tracecols.patterns.base import Conventions, Findings, Property
 from tracecols.patterns.device_times import DeviceTimes
-from tracecols.patterns.found_by import CellFunction, Charged, Computed, Derived, InRegions, Pattern, Rest, SumOf
+from tracecols.patterns.found_by import CellFunction, Charged, Computed, Derived, InRegions, Rest, SumOf
 from tracecols.patterns.matches import Instances, Matches
 from tracecols.patterns.team_times import TeamTimes
 from tracecols.schema.causes import NUMBER_OF_CHARGED, RUN_CAUSES
@@ -83,12 +83,12 @@ class SliceSearch:
         self.by_id = {p.id: p for p in self.declared}
         self._nested, self._given = nested, given
 
-    def __call__(self, of_slice: Model, stage: str) -> Found:
+    def __call__(self, of_slice: Model, stage: str) -> SliceFindings:
         """Search a slice; called by `Run.stages`."""
         found = self.matches(of_slice, stage)
-        return Found(
+        return SliceFindings(
             {
-                **{name: cells_of(self.by_id[name], self.by_id, m, of_slice) for name, m in found.items()},
+                **{name: cells_of(self.by_id[name], m, of_slice) for name, m in found.items()},
                 **self._charged(of_slice, stage),
             },
             TeamTimes.of(of_slice) if stage == WITHIN else TeamTimes.none(),
@@ -99,7 +99,6 @@ class SliceSearch:
     def matches(self, of_slice: Model, stage: str) -> dict[str, Matches]:
         """Match the patterns on the tables of a stage in a slice of the trace."""
         matches: dict[str, Matches] = {}
-        masks = of_slice.facts.memo.setdefault(self, {})
         for p in self.declared:
             of = p.pattern
             if of is None or TABLES[of.table].stage != stage:
@@ -129,10 +128,19 @@ class SliceSearch:
                 raise AnalysisError(
                     f"the pattern of property {p.id!r} ({p.family}) failed: {type(error).__name__}: {error}"
                 ) from error
-            mask = region_mask(p, self.by_id, self._nested, of_slice, masks)
+            mask = self.region_mask(p, of_slice)
             allowed = np.append(mask[of_slice.call_paths.region], False).take(found.call_path)
             matches[p.id] = found.where(allowed).read_only()
         return matches
+
+    def region_mask(self, p: Property, model: Model) -> Mask:
+        """Return a mask of the regions that a property can be charged to by its own rule and those above."""
+        masks: dict[str, Mask] = model.facts.memo.setdefault(self, {})
+        if p.id not in masks:
+            is_below = p.parent and self._nested
+            above = self.region_mask(self.by_id[p.parent], model) if is_below else np.ones(len(model.regions), bool)
+            masks[p.id] = above & p.found.rule(model.regions) if isinstance(p.found, InRegions) else above
+        return masks[p.id]
 
     def _charged(self, of_slice: Model, stage: str) -> dict[str, Cells]:
         """Return the cells of the properties that a stage charges, in ticks; with fractions if times are seconds."""
@@ -152,21 +160,7 @@ class SliceSearch:
         return dict(of_slice.get(name).counts) if computes else {}
 
 
-def region_mask(p: Property, by_id: Mapping[str, Property], nested: bool, model: Model, masks: dict[str, Mask]) -> Mask:
-    """Return a mask of the regions that a property can be charged to by its own rule and those above; `masks` caches
-    the masks by property id."""
-    if p.id not in masks:
-        regions = model.regions
-        above = (
-            region_mask(by_id[p.parent], by_id, nested, model, masks)
-            if p.parent and nested
-            else np.ones(len(regions), bool)
-        )
-        masks[p.id] = above & p.found.rule(regions) if isinstance(p.found, InRegions) else above
-    return masks[p.id]
-
-
-def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Cells:
+def cells_of(p: Property, matches: Matches, of_slice: Model) -> Cells:
     """Add up the matches of a property."""
     if not len(matches):
         # most properties have none
@@ -174,10 +168,10 @@ def cells_of(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
     with _named(p):
         if of_slice.call_paths.divider is None or not of_slice.call_paths.divider.by_time:
             return matches.cells()
-        return _in_bins(p, by_id, matches, of_slice).cells()
+        return _in_bins(p, matches, of_slice).cells()
 
 
-def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_slice: Model) -> Matches:
+def _in_bins(p: Property, matches: Matches, of_slice: Model) -> Matches:
     """Divide the times of matches at the edges of bins, and put counts into the bin of their event.
 
     Matches of properties that do not declare when they begin or end stay in the bin in which their call path is
@@ -186,9 +180,9 @@ def _in_bins(p: Property, by_id: Mapping[str, Property], matches: Matches, of_sl
     labels = of_slice.call_paths
     # a null call path has no severity
     found = matches.where((matches.call_path >= 0) & (matches.severity != 0))
-    if not has_interval(p, by_id):
+    if p.timed_by is None:
         return found
-    begin, end = times_of(p, by_id, of_slice.get(p.table), found)
+    begin, end = times_of(p, of_slice.get(p.table), found)
     if p.unit != "sec":
         return replace(found, call_path=labels.at(found.call_path, begin, found.location))
     row, call_path, ticks = labels.divide(found.call_path, begin, end, found.location)
@@ -250,9 +244,8 @@ class Search:
         conventions: Conventions,
         parameters: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
-        self.model, self.declared, self.nested = model, declared, conventions.nested
+        self.model, self.declared = model, declared
         self.by_id = {p.id: p for p in declared}
-        self._masks: dict[str, Mask] = {}
         self.cells: dict[str, Cells] = {}
         self.findings = Findings(model, conventions, TeamTimes.none(), declared, self.cells)
         self.device_times = DeviceTimes.none(model)
@@ -310,7 +303,7 @@ class Search:
         in_windows = stages <= IN_WINDOWS and not any(TABLES[name].by_location for name in tables)
         search = self.of_slices
 
-        def visit(of_slice: Model, stage: str) -> tuple[Found | None, list[tuple[int, Any]]]:
+        def visit(of_slice: Model, stage: str) -> tuple[SliceFindings | None, list[tuple[int, Any]]]:
             """Search a slice; also return the results of other visitors, with their numbers."""
             found = search(of_slice, stage) if stage in stages else None
             return found, [(i, v.visit(of_slice, stage)) for i, v in enumerate(also) if stage in v.stages]
@@ -372,8 +365,7 @@ class Search:
         match p.found:
             case InRegions(measure=measure):
                 basis = cells[VISITS] if measure == "visits" else findings.execution
-                allowed = region_mask(p, self.by_id, self.nested, self.model, self._masks)
-                return basis.on(allowed[self.model.call_paths.region])
+                return basis.on(self.of_slices.region_mask(p, self.model)[self.model.call_paths.region])
             case SumOf():
                 return reduce(
                     add, (cells[q.id] for q in self.declared if q.parent == p.id and not q.overlaps), Cells.empty()
@@ -407,7 +399,7 @@ class Search:
 
 
 @dataclass
-class Found:
+class SliceFindings:
     """What a search finds in a slice of the trace."""
 
     cells: dict[str, Cells]
@@ -416,32 +408,13 @@ class Found:
     counts: dict[str, int]
 
 
-def has_interval(p: Property, by_id: Mapping[str, Property]) -> bool:
-    """Return whether a property declares when its matches begin or end."""
-    timed = inherited(p, by_id, _is_timed)
-    return timed is not None and _is_timed(timed)
-
-
-def _is_timed(pattern: Pattern) -> bool:
-    return bool(pattern.since or pattern.until)
-
-
-def inherited(p: Property, by_id: Mapping[str, Property], says: Callable[[Pattern], object]) -> Pattern | None:
-    """Return the pattern of a property, or of the nearest one above on the same table, for which `says` is true; if
-    there is none, the highest."""
-    while p.pattern is not None and not says(p.pattern) and p.parent in by_id and by_id[p.parent].table == p.table:
-        p = by_id[p.parent]
-    return p.pattern
-
-
-def times_of(p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches) -> tuple[Ints, Ints]:
-    """Return when matches begin and end, in ticks; -1 if the property does not declare it."""
-    timed = inherited(p, by_id, _is_timed)
-    is_time = p.unit == "sec"
-    if timed is not None and timed.since:
-        begin = table[timed.since].take(found.row)
+def times_of(p: Property, table: CompoundTable, found: Matches) -> tuple[Ints, Ints]:
+    """Return when matches begin and end, in ticks; -1 if the property does not declare it (`Property.timed_by`)."""
+    by, is_time = p.timed_by, p.unit == "sec"
+    if by is None:
+        return np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
+    if by.since:
+        begin = table[by.since].take(found.row)
         return begin, begin + found.severity if is_time else begin
-    if timed is not None and timed.until:
-        end = table[timed.until].take(found.row)
-        return end - found.severity if is_time else end, end
-    return np.full(len(found), -1, np.int64), np.full(len(found), -1, np.int64)
+    end = table[by.until].take(found.row)
+    return end - found.severity if is_time else end, end

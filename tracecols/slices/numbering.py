@@ -1,8 +1,8 @@
 """Number the operations of a trace slice as in the whole trace, so that they are joined as they are there.
 
-Operations of several processes are joined by counting (`enhance.scan.numbering`). A slice lacks operations that were
-over before its start, more of one process than of another, and operations that are not over at its end. Operations that
-straddle its start are in the slice: the events that began them are repeated at the start.
+Operations of several processes are joined by counting (`enhance.definitions.numbering`). A slice lacks operations that
+were over before its start, more of one process than of another, and operations that are not over at its end. Operations
+that straddle its start are in the slice: the events that began them are repeated at the start.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tracecols.enhance.dataflow.grouping import (
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.locations import Locations
+from tracecols.enhance.definitions.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.mpi import collectives, nonblocking
 from tracecols.enhance.mpi.file_operations import ENDS, are_collective
 from tracecols.enhance.mpi.messages import SENDS, PointToPoint, pair_events, posted_receives
 from tracecols.enhance.mpi.windows import LOCKS, SYNCHRONIZES, GroupMembers, pair_epochs, pair_locks
-from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.threads.created import times_of
 from tracecols.schema import EventKind as K
 from tracecols.store import Store

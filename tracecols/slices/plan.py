@@ -41,8 +41,8 @@ from tracecols.enhance.dataflow.grouping import (
     ranges,
 )
 from tracecols.enhance.definitions.locations import CALLSITE, Locations
+from tracecols.enhance.definitions.numbering import Numbering
 from tracecols.enhance.definitions.regions import CONSTRUCTS, COPY, WAIT, Regions
-from tracecols.enhance.scan.numbering import Numbering
 from tracecols.enhance.scan.tasks import SWITCHES, TaskEvents
 from tracecols.enhance.scan.teams import MEANING
 from tracecols.kernels import cuts, pools, teams

@@ -26,7 +26,7 @@ from tracecols.schema.severity import DEFAULT
 from tracecols.search.choice import declared_for
 from tracecols.search.limits import capacity_suffices_for_causes
 from tracecols.search.matches import causes_of
-from tracecols.search.search import Search, SliceSearch, has_interval, times_of
+from tracecols.search.search import Search, SliceSearch, times_of
 from tracecols.severity.axes import PropertyAxis
 from tracecols.timeline.intervals import ROWS, Columns, IntervalsWriter
 from tracecols.timeline.overview import asked_properties
@@ -79,18 +79,16 @@ OF_TABLES = {MESSAGES: "messages", COLLECTIVES: "collective_members", LAUNCHES: 
 
 def wait_properties(model: Model) -> list[Property]:
     """Return the wait states whose instances have an interval, in depth-first order."""
-    declared = declared_for(model, DEFAULT, ())
-    by_id = {p.id: p for p in declared}
-    return [p for p in declared if p.is_wait and p.unit == "sec" and p.pattern is not None and has_interval(p, by_id)]
+    return [p for p in declared_for(model, DEFAULT, ()) if p.is_wait and p.unit == "sec" and p.timed_by is not None]
 
 
 def overview_properties(model: Model) -> tuple[list[Property], list[str]]:
     """Return the properties of the overview in depth-first order: those that divide the time, and the critical path;
     and the ids of those that are patterns whose matches have an interval."""
     declared = declared_for(model, DEFAULT, ())
-    by_id, names = {p.id: p for p in declared}, set(asked_properties(PropertyAxis.of(declared)))
+    names = set(asked_properties(PropertyAxis.of(declared)))
     shown = [p for p in declared if p.id in names]
-    return shown, [p.id for p in shown if p.pattern is not None and has_interval(p, by_id)]
+    return shown, [p.id for p in shown if p.timed_by is not None]
 
 
 CALL_PATHS = ("call_path", "cause_call_path", "end_call_path")
@@ -141,10 +139,10 @@ class SliceCollector:
         if not waits and not spread:
             return
         matches = self.search.matches(of_slice, stage)
-        by_id = self.search.by_id
         for name in spread:
             found = matches[name].where((matches[name].call_path >= 0) & (matches[name].severity > 0))
-            begin, end = times_of(by_id[name], by_id, of_slice.get(by_id[name].table), found)
+            p = self.search.by_id[name]
+            begin, end = times_of(p, of_slice.get(p.table), found)
             yield name, self._in_bins(found.location, begin, end)
         for p in waits:
             found = matches[p.id]
@@ -167,10 +165,9 @@ class SliceCollector:
         return {"cell": cell, "ticks": sums[cell]}
 
     def _of_wait(self, p: Property, of_slice: Model, found: Matches) -> Columns:
-        by_id = self.search.by_id
         table: CompoundTable = of_slice.get(p.table)
-        begin, end = times_of(p, by_id, table, found)
-        location, call_path, time = causes_of(of_slice, p, by_id, table, found)
+        begin, end = times_of(p, table, found)
+        location, call_path, time = causes_of(of_slice, p, table, found)
         return {
             "begin": begin, "end": end, "property": np.full(len(found), self.waits.index(p), np.int16),
             "location": found.location,
@@ -288,7 +285,7 @@ class Collector:
         computed, _ = needed(declared, [*spread, *(p.id for p in self.waits)])
         search = Search(model, [p for p in declared if p.id in computed], CONVENTIONS[DEFAULT]).of_slices
         with_causes = capacity_suffices_for_causes(model)
-        by = Periods(bins=n_bins).divider(model.regions, model.store.manifest, model.n_locations)
+        by = Periods(bins=n_bins).divider(model.facts)
         self._of_slices = SliceCollector(search, self.waits, spread, with_causes, by)
         self._n_cells = model.n_locations * n_bins
         self._writers = {kind: IntervalsWriter(folder / f"{kind}.arrow", COLUMNS[kind]) for kind in KINDS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -63,9 +63,7 @@ def late_senders(trace: OpenedTrace, by: str = "rank", conventions: str = DEFAUL
     of_side, columns_of = sides[by]
     n_keys = 4 if by == "path" else 2
 
-    def visit(
-        _model: Model, _p: Property, _by_id: Mapping[str, Property], m: CompoundTable, found: Matches
-    ) -> NDArray[np.int64]:
+    def visit(_model: Model, _p: Property, m: CompoundTable, found: Matches) -> NDArray[np.int64]:
         at = found.row
         who = *of_side(found.location, found.call_path), *of_side(m.send_location[at], m.send_call_path[at])
         return merged(np.array([*who, np.ones(len(found)), found.severity, found.severity], np.int64), n_keys, 2)
@@ -228,11 +226,9 @@ def worst_instances(
     """Find the `n` worst instances of a property, by id or title, as integer columns `COLUMNS`, the worst first;
     equally bad ones in order of begin."""
 
-    def visit(
-        of_slice: Model, p: Property, by_id: Mapping[str, Property], table: CompoundTable, found: Matches
-    ) -> NDArray[np.int64]:
-        begin, end = times_of(p, by_id, table, found)
-        cause = causes_of(of_slice, p, by_id, table, found)
+    def visit(of_slice: Model, p: Property, table: CompoundTable, found: Matches) -> NDArray[np.int64]:
+        begin, end = times_of(p, table, found)
+        cause = causes_of(of_slice, p, table, found)
         return _worst(np.array([found.severity, begin, end, found.location, found.call_path, *cause], np.int64), n)
 
     p, parts = over_matches(model, name, visit, conventions)

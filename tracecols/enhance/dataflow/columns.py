@@ -1,21 +1,20 @@
 """Tables of columns: declared, computed on first access, in memory or in a scratch file.
 
-Five classes share one interface: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
-`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, `PiecedColumns` concatenates the rows
-of several sources, and `ColumnSlice` is a range of rows of any of them. All have `len()`, `names`, `column(name)` and
-`rows(name, start, stop)`; all but the last `several_at(names, index)`, `fill(arrays, begin, end)` and `search(name,
-values)`.
+A `ColumnSource` is one of four: `Columns` holds arrays, `CompoundTable` is a `Columns` with a declared schema,
+`SpilledColumns` (`enhance.dataflow.spill`) reads its columns from a scratch file, and `PiecedColumns` concatenates the
+rows of several sources. A `ColumnSlice` is a range of rows of any of them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,32 +30,38 @@ if TYPE_CHECKING:
 Column = NDArray[Any] | Callable[[], NDArray[Any]]
 
 
-class ColumnSource(Protocol):
-    """The interface of `Columns`, `SpilledColumns` and `PiecedColumns`."""
+class ColumnSource(ABC):
+    """Columns of a table, in memory or elsewhere."""
 
     names: tuple[str, ...]
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a whole column; (n,)."""
+        return self.rows(name, 0, len(self))
 
+    @abstractmethod
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Return the rows of a column with start <= row < stop."""
 
+    @abstractmethod
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
         """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
 
+    @abstractmethod
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
         """Fill `arrays`, keyed by column name, with the rows of some ranges, ascending, one range after the other."""
 
+    @abstractmethod
     def search(self, name: str, values: Sequence[int]) -> Ints:
         """Find insertion positions of values in an ascending column; (n_values,) int64."""
 
 
-class Columns:
+class Columns(ColumnSource):
     """Columns of `n` rows by name, as attributes and items. A column given as a function is computed once, on first
     access."""
 
@@ -97,7 +102,6 @@ class Columns:
         self.__dict__.update(state, _lock=RLock())
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a whole column; (n,)."""
         return self[name]
 
     def pop(self, name: str) -> NDArray[Any]:
@@ -107,22 +111,18 @@ class Columns:
         return found
 
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Return the rows of a column with start <= row < stop."""
         return self[name][start:stop]
 
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         return [pick(self[name], index, null) for name in names]
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
-        """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         for name, values in arrays.items():
             values[:] = self[name].take(ranges(begin, end - begin))
 
     def search(self, name: str, values: Sequence[int]) -> Ints:
-        """Find insertion positions of values in an ascending column; (n_values,) int64."""
         return np.searchsorted(self[name], values)
 
     def computed(self) -> Columns:
@@ -162,10 +162,6 @@ class ColumnSlice:
         """Return a whole column; (n,)."""
         return self.source.rows(name, self.start, self.stop)
 
-    def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Return the rows of a column with start <= row < stop."""
-        return self.source.rows(name, self.start + start, min(self.start + stop, self.stop))
-
 
 def merged(slices: Iterable[ColumnSlice]) -> list[ColumnSlice]:
     """Merge slices that are adjacent in their source, and drop those without rows.
@@ -200,7 +196,7 @@ def joined_columns(sources: Sequence[ColumnSource]) -> Columns:
     return Columns(sum(map(len, sources)), {name: partial(column, name) for name in sources[0].names})
 
 
-class PiecedColumns:
+class PiecedColumns(ColumnSource):
     """The rows of one or more sources with the same columns, one source after the other, without copying them."""
 
     def __init__(self, pieces: Sequence[ColumnSource]) -> None:
@@ -211,12 +207,7 @@ class PiecedColumns:
     def __len__(self) -> int:
         return self._start[-1]
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a whole column; (n,)."""
-        return self.rows(name, 0, len(self))
-
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Return the rows of a column with start <= row < stop."""
         first = min(bisect_right(self._start, start), len(self._pieces)) - 1
         last = max(bisect_left(self._start, stop), first + 1)
         return joined(
@@ -229,7 +220,6 @@ class PiecedColumns:
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         found = [np.full(index.size, null, self._pieces[0].rows(name, 0, 0).dtype) for name in names]
         n = len(self._pieces)
         # narrow integers are sorted by radix sort
@@ -244,7 +234,6 @@ class PiecedColumns:
         return found
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
-        """Fill `arrays`, keyed by column name, with the rows of some ranges, ascending, one range after the other."""
         done = 0
         for piece, (start, stop) in zip(self._pieces, pairwise(self._start), strict=True):
             here = slice(np.searchsorted(end, start, "right"), np.searchsorted(begin, stop))
@@ -263,9 +252,7 @@ class PiecedColumns:
         return self, 0
 
     def search(self, name: str, values: Sequence[int]) -> Ints:
-        """Find insertion positions of values in an ascending column; (n_values,) int64."""
-        found: Ints = np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
-        return found
+        return np.sum([piece.search(name, values) for piece in self._pieces], axis=0)
 
 
 def pieced(pieces: Sequence[ColumnSource]) -> ColumnSource:
@@ -296,6 +283,14 @@ class CompoundTable(Columns):
 
     def __str__(self) -> str:
         return f"table {self.table.name}"
+
+    @classmethod
+    def together(cls, table: Table, parts: Iterable[Mapping[str, NDArray[Any]]]) -> CompoundTable:
+        """Return a table with the rows of some parts, which have its columns, one part after the other."""
+        found = list(parts)
+        columns = {c.name: joined([of[c.name] for of in found] or [np.zeros(0, c.dtype)]) for c in table.columns}
+        columns = {c.name: columns[c.name].astype(c.dtype, copy=False) for c in table.columns}
+        return cls(table, columns[table.names[0]].size, columns)
 
     def read_only(self) -> CompoundTable:
         """Return the same table with read-only columns, which are computed on first access."""

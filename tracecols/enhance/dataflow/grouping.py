@@ -129,8 +129,7 @@ class Segments:
 
     def any(self, values: Mask) -> Mask:
         """Return whether any value of each group is true."""
-        result: Mask = self.sum(values) > 0
-        return result
+        return self.sum(values) > 0
 
     def first(self) -> Ints:
         """Return the first element of each group."""
@@ -154,11 +153,19 @@ def lookup(keys: Ints, wanted: Ints) -> Ints:
     if keys.size and (keys[1:] >= keys[:-1]).all():
         if SPARSE * wanted.size >= keys.size and int(keys[-1]) - int(keys[0]) < WIDEST:
             return groups.find_ascending(keys, wanted)
-        at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
-        return np.where(keys[at] == wanted, at, -1)
+        return find_sorted(keys, wanted)
     group, first = groups.number_groups(np.concatenate([keys, wanted]))
     at = first[group[keys.size :]]
     return np.where(at < keys.size, at, -1)
+
+
+def find_sorted(keys: Ints, wanted: Ints) -> Ints:
+    """Find each wanted key in ascending keys, without a pass over all of them; the position of the first equal key, or
+    -1."""
+    if not keys.size:
+        return np.full(wanted.size, -1)
+    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return np.where(keys[at] == wanted, at, -1)
 
 
 def pair_nested(is_open: Mask, is_close: Mask, of: Ints | None = None) -> Ints:

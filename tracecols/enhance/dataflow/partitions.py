@@ -62,7 +62,7 @@ class Window:
     """`first` and `stop`: (n, n_counted), numbers of rows of each location before the begin and before the end of the
     window (`enhance.scan.gaps`); None for a whole partition."""
     numbers: Ints = field(default_factory=lambda: np.zeros((0, 7), np.int64))
-    """(n, 7): the numbers of its operations in the whole process (`enhance.scan.numbering.Numbering`)."""
+    """(n, 7): the numbers of its operations in the whole process (`enhance.definitions.numbering.Numbering`)."""
     around: Ints = field(default_factory=lambda: np.zeros((0, 4), np.int64))
     """(n, 4): attributed events of each location: FORK and begin of the team that is open at the begin of the window,
     end and JOIN of the team that is open at its end; -1 none."""

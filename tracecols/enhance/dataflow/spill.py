@@ -129,7 +129,7 @@ def words_of(codes: packing.Codes, parts: Sequence[tuple[int, int]]) -> list[tup
     ]
 
 
-class SpilledColumns:
+class SpilledColumns(ColumnSource):
     """Columns in a scratch file; every access reads the file. Integers are stored as codes of few bits, those of a
     column in `relative` as codes of the difference from another column.
 
@@ -190,12 +190,7 @@ class SpilledColumns:
             raise AttributeError(name)
         return self.column(name)
 
-    def column(self, name: str) -> NDArray[Any]:
-        """Read a whole column; (n,)."""
-        return self.rows(name, 0, self._n)
-
     def rows(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        """Read the rows of a column with start <= row < stop."""
         column = self.stored(name)
         values = np.empty(stop - start, column.dtype)
         if start == stop:
@@ -213,7 +208,6 @@ class SpilledColumns:
     def several_at(
         self, names: Sequence[str], index: NDArray[np.signedinteger[Any]], null: int = -1
     ) -> list[NDArray[Any]]:
-        """Return some columns at the rows `index`, and `null` for negative rows; (n_index,) each."""
         mapped = self._mapped()
         row = index.astype(np.int64, copy=False)
         parts = parts_near(some_of(row), packing.GROUP)
@@ -231,7 +225,6 @@ class SpilledColumns:
         return values
 
     def fill(self, arrays: Mapping[str, NDArray[Any]], begin: Ints, end: Ints) -> None:
-        """Fill `arrays`, keyed by the names of columns, with the rows of some ranges, one range after the other."""
         mapped, parts = self._mapped(), parts_between(begin, end, packing.GROUP)
         for name, values in arrays.items():
             column = self.stored(name)

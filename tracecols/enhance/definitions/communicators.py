@@ -78,6 +78,10 @@ class Communicators:
         """Return the number of members of communicators; 0 for undefined ones. (n,) int64."""
         return pick(self.size, communicator, 0)
 
+    def are_inter(self, communicator: NDArray[np.int32]) -> Mask:
+        """Return a mask of the inter-communicators among communicators; false for undefined ones."""
+        return pick(self.is_inter, communicator, 0).astype(bool)
+
     def members_of(self, communicator: int) -> Ints:
         """Return the processes of a communicator, of both groups of an inter-communicator, in ascending order."""
         return distinct(
@@ -109,7 +113,7 @@ class Communicators:
 
     def group_of(self, communicator: NDArray[np.int32], process: NDArray[np.int32]) -> NDArray[np.int8]:
         """Return the group of a process in an inter-communicator, 0 or 1; -1 in other communicators; (n,) int8."""
-        is_inter = pick(self.is_inter, communicator, 0).astype(bool)
+        is_inter = self.are_inter(communicator)
         result = np.full(communicator.size, -1, np.int8)
         if is_inter.any():
             result[is_inter] = self.rank_of(communicator[is_inter], process[is_inter]) < 0
@@ -123,9 +127,7 @@ class Communicators:
         On an inter-communicator the root names `SELF`, and the other group names its rank there, which is no rank of
         their own group.
         """
-        is_inter = pick(self.is_inter, communicator, 0).astype(bool)
-        result: Mask = (root == SELF) | (~is_inter & (root >= 0) & (rank == root))
-        return result
+        return (root == SELF) | (~self.are_inter(communicator) & (root >= 0) & (rank == root))
 
     def process_of(self, communicator: NDArray[np.int32], rank: Ints, own: NDArray[np.int32]) -> Ints:
         """Return the process at a rank, as seen from process `own` of the communicator; -1 if there is none.

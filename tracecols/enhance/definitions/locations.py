@@ -41,7 +41,7 @@ and collective operations that an archive lacks because it would hold only one s
 
 PIECE_PENDING, PIECE_NUMBERS = "TRACECOLS::PIECE_PENDING", "TRACECOLS::PIECE_NUMBERS"
 """Facts in the manifest of a trace slice: operations of devices launched before its start, and those of them already
-done (`slices.devices`); numbers of its operations in the whole trace (`enhance.scan.numbering`)."""
+done (`slices.devices`); numbers of its operations in the whole trace (`enhance.definitions.numbering`)."""
 
 
 @dataclass(frozen=True, eq=False)

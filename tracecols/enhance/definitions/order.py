@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
-from tracecols.enhance.dataflow.grouping import positions
+from tracecols.enhance.dataflow.grouping import find_sorted, positions
 from tracecols.store import Store
 from tracecols.vectors import Ints, Mask
 
@@ -65,8 +65,8 @@ class EventOrder:
         int64."""
         if not self._late.size or not rows.size:
             return time
-        at = np.minimum(np.searchsorted(self._late, rows), self._late.size - 1)
-        return np.where(self._late[at] == rows, self._late_times[at], time)
+        at = find_sorted(self._late, rows)
+        return np.where(at >= 0, self._late_times[at], time)
 
     def times_of(self, first: int, time: Ints) -> Ints:
         """Return the same for consecutive events of one location, beginning with row `first`: the result never
@@ -93,17 +93,12 @@ class EventOrder:
         """Return the number by which events of the same time are ordered, before their rows; (n,) int64."""
         if not self._rows.size:
             return rows
-        location = self.locations_of(rows).astype(np.int64)
-        at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
-        return np.where(self._rows[at] == rows, self._tie_orders[at], location << 32)
+        at = find_sorted(self._rows, rows)
+        return np.where(at >= 0, self._tie_orders[at], self.locations_of(rows).astype(np.int64) << 32)
 
     def is_listed(self, rows: Ints) -> Mask:
         """Return a mask of the events whose tie order the source defines; (n,) bool."""
-        if not self._rows.size:
-            return np.zeros(rows.size, bool)
-        at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
-        found: Mask = self._rows[at] == rows
-        return found
+        return find_sorted(self._rows, rows) >= 0
 
     def argsort(self, rows: Ints, time: Ints, *groups: NDArray[Any]) -> Ints:
         """Sort events by groups, the first key being most significant, then chronologically; O(n log n)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,12 +166,10 @@ class Regions:
         is_mpi = self.paradigm == "mpi"
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
-        self.is_file = is_mpi & np.fromiter((n.startswith("mpi_file_") for n in self.lower), bool, self.lower.size)
+        self.is_file = is_mpi & self.whose_name(lambda n: n.startswith("mpi_file_"))
         self.is_poll = is_mpi & np.isin(self.lower, POLLING_CALLS)
         self.is_blocking_probe = is_mpi & np.isin(self.lower, ["mpi_probe", "mpi_mprobe"])
-        self.is_collective_file = self.is_file & np.fromiter(
-            (COLLECTIVE_FILE.fullmatch(n) is not None for n in self.lower), bool, self.lower.size
-        )
+        self.is_collective_file = self.is_file & self.whose_name(COLLECTIVE_FILE.fullmatch)
         openmp = self.paradigm == "openmp"
         self.construct = np.full(self.name.size, -1, np.int8)
         for i, role in enumerate(CONSTRUCTS):
@@ -184,6 +183,10 @@ class Regions:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def whose_name(self, fits: Callable[[str], object]) -> Mask:
+        """Return a mask of the regions whose lower-case name meets a condition; (n_regions,) bool."""
+        return np.fromiter((bool(fits(name)) for name in self.lower), bool, self.lower.size)
 
 
 def device_calls(

@@ -254,8 +254,7 @@ def _are_steps(at: Ints, to: Ints, sizes: Sequence[int], periodic: Sequence[bool
     """Return a mask of the pairs of positions that are neighbours on a grid."""
     apart = np.abs(at - to)
     wraps = np.array(periodic) & (apart == np.array(sizes) - 1)
-    result: Mask = ((apart == 1) | wraps).any(1) & ((apart > 0).sum(1) == 1)
-    return result
+    return ((apart == 1) | wraps).any(1) & ((apart > 0).sum(1) == 1)
 
 
 def _n_alike(n: int, n_edges: int, sizes_of: Sequence[tuple[int, ...]]) -> int:

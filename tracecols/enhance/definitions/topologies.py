@@ -286,8 +286,7 @@ class _Description:
                 f"{' x '.join(map(str, sizes))} positions for {n} {what}",
                 "an order fills the whole grid; give coordinates if positions stay empty",
             )
-        found: list[list[int]] = np.stack(np.unravel_index(np.arange(room), sizes, order=order), axis=1).tolist()
-        return found
+        return np.stack(np.unravel_index(np.arange(room), sizes, order=order), axis=1).tolist()
 
 
 def load_descriptions(file: Path) -> list[Any]:

@@ -215,9 +215,7 @@ class DeviceCalls:
 
 def transfers_of(regions: Regions) -> Mask:
     """Return a mask of the regions that are transfers if they are on streams; (n_regions,) bool."""
-    named = np.fromiter((TRANSFER.search(name) is not None for name in regions.lower), bool, len(regions))
-    found: Mask = (regions.role == "data_transfer") | named
-    return found
+    return (regions.role == "data_transfer") | regions.whose_name(TRANSFER.search)
 
 
 def nesting(calls: CallInstances, chosen: Ints) -> tuple[Ints, Mask, Ints]:

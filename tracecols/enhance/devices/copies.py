@@ -104,7 +104,7 @@ def find_requests(d: DeviceCalls, copies: Columns, process: Ints) -> Ints:
         return request
     toward = d.toward[d.region[calls.number]]
     taken = np.isin(calls.number, request[request >= 0])
-    is_async = np.fromiter(("async" in n for n in d.facts.regions.lower), bool, len(d.facts.regions))
+    is_async = d.facts.regions.whose_name(lambda n: "async" in n)
     blocks = (calls.stream < 0) & ~is_async[d.region[calls.number]]
     enter, leave = c.enter_time[calls.number], c.exit_time[calls.number]
 

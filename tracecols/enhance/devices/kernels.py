@@ -3,7 +3,8 @@ stream, or those with equal correlation IDs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -15,21 +16,58 @@ from tracecols.enhance.definitions.regions import LAUNCH
 from tracecols.enhance.devices.calls import BEFORE, DeviceCalls
 from tracecols.vectors import Ints, Mask
 
+Keys = tuple[Ints, ...]
+"""Columns of the keys by which launches and kernels are joined."""
+
 
 def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
-    """Join kernels with the calls that launch them."""
-    c = d.calls
+    """Join kernels with the innermost calls that launch them, rule by rule; kernels are in order of time.
+
+    Launches and kernels with a call site match only those with the same one. Launches without any reference match the
+    kernels of their process if these are on one stream, which is its only queue.
+    """
+    c, pending = d.calls, d.pending
     number = runs[np.lexsort((c.enter[runs], c.enter_time[runs]))]
-    joining = _Joining(d, number)
-    joining.by_references()
-    silent = joining.without_references()
-    launch = joining.launch
-    joining.count_unmatched(launch, silent)
+    location, callsite = c.location[number].astype(np.int64), d.callsite[number]
+    process = d.facts.process[location].astype(np.int64)
+    is_correlated, request = d.correlated(number, process)
+    launches = d.of_kind(d.innermost(LAUNCH))
+    has_correlation = d.correlation[launches.number] >= 0
+    has_stream, has_site, names_site = launches.stream >= 0, launches.callsite >= 0, callsite >= 0
+    is_named = has_stream | has_site | has_correlation
+    # processes whose launches have no references
+    silent = ~np.isin(process, np.concatenate([launches.process[is_named], pending.processes()])) & ~is_correlated
+    n_streams = np.bincount(d.facts.process[distinct(location)], minlength=int(d.facts.process.max()) + 1)
+    of_stream = partial(pending.of_stream, "kernel")
+    of_launch, of_kernel = (launches.stream, launches.callsite), (location, callsite)
+    rules: tuple[tuple[Mask, Mask, Keys, Keys, Callable[..., int]], ...] = (
+        (has_stream & has_site, names_site, of_launch, of_kernel, of_stream),
+        (
+            ~has_stream & has_site,
+            names_site,
+            (launches.process, launches.callsite),
+            (process, callsite),
+            pending.of_site,
+        ),
+        (has_stream & ~has_site, ~names_site, (launches.stream,), (location,), of_stream),
+        (~is_named, silent & (n_streams[process] == 1), (launches.process,), (process,), pending.of_process),
+    )
+    # launches that are joined with no kernel so far, and the launch of each kernel: BEFORE, or -1 for none
+    is_free, of = ~has_correlation, np.full(number.size, -1, np.int64)
+    for some, kernels, left, right, before in rules:
+        a, b = np.flatnonzero(some & is_free), np.flatnonzero(kernels & (of == -1) & ~is_correlated)
+        if b.size:
+            found, is_free[a] = _in_order([x[a] for x in left], [y[b] for y in right], before if pending else None)
+            of[b] = np.where(found >= 0, pick(a, np.maximum(found, -1)), found)
+    launch = np.where(is_correlated, request, np.where(of >= 0, pick(launches.number, np.maximum(of, -1)), of))
+    is_free |= has_correlation & ~np.isin(launches.number, launch)
+    lacking = is_free & is_named & np.isin(launches.process, process)
+    _count_unmatched(d, number, launch, silent, lacking)
     return Columns(
         number.size,
         {
-            "location": joining.location,
-            "process": joining.process,
+            "location": location,
+            "process": process,
             "row": c.enter[number],
             "begin": c.enter_time[number],
             "end": np.maximum(c.exit_time[number], c.enter_time[number]),
@@ -40,117 +78,41 @@ def join_kernels(d: DeviceCalls, runs: Ints) -> Columns:
     )
 
 
-class _Joining:
-    """Kernels, in order of time, and the innermost calls that launch kernels, which are joined rule by rule."""
+def _in_order(left: Sequence[Ints], right: Sequence[Ints], before: Callable[..., int] | None) -> tuple[Ints, Mask]:
+    """Join the k-th launch of each key with the k-th kernel of that key; `left` and `right` are the columns of the keys
+    of launches and of kernels.
 
-    def __init__(self, d: DeviceCalls, number: Ints) -> None:
-        self._d, self._number = d, number
-        self.location = d.calls.location[number].astype(np.int64)
-        self.process = d.facts.process[self.location].astype(np.int64)
-        self._callsite = d.callsite[number]
-        self._is_correlated, self._request = d.correlated(number, self.process)
-        self._launches = launches = d.of_kind(d.innermost(LAUNCH))
-        self._has_correlation = d.correlation[launches.number] >= 0
-        self._has_stream, self._has_site = launches.stream >= 0, launches.callsite >= 0
-        # launches that are joined with no kernel so far, and the launch of each kernel: BEFORE, or -1 for none
-        self._free = ~self._has_correlation
-        self._of = np.full(number.size, -1, np.int64)
+    In a trace slice, the first kernels of a key belong to the pending launches before its start, of which `before`
+    returns the number. Returns the launch of each kernel, BEFORE or -1 for none, and which launches are still free.
+    """
+    n = left[0].size
+    columns = [np.concatenate(both) for both in zip(left, right, strict=True)]
+    keys = combine(*columns)
+    a, b = np.arange(n), np.arange(keys.size - n)
+    of, is_free = np.full(b.size, -1, np.int64), np.ones(n, bool)
+    if before is not None:
+        group, head = number_of(keys)
+        values = zip(*(column[head].tolist() for column in columns), strict=True)
+        n_before = np.array([before(*of_key) for of_key in values], np.int64)[group]
+        is_free = occurrence(keys[:n]) >= -n_before[:n]
+        of = np.where(occurrence(keys[n:]) >= n_before[n:], -1, BEFORE)
+        a, b = np.flatnonzero(is_free), np.flatnonzero(of == -1)
+    found = join_occurrences(keys[:n][a], keys[n:][b])
+    of[b] = pick(a, found)
+    is_free[a[found[found >= 0]]] = False
+    return of, is_free
 
-    @property
-    def _is_named(self) -> Mask:
-        """Mask of the launches that refer to a stream, a call site or a correlation ID."""
-        return self._has_stream | self._has_site | self._has_correlation
 
-    def by_references(self) -> None:
-        """Join launches that refer to streams or call sites, and kernels: those with a call site match only those with
-        the same one."""
-        launches, pending = self._launches, self._d.pending
-        has_stream, has_site, names_site = self._has_stream, self._has_site, self._callsite >= 0
-        self._join(
-            has_stream & has_site,
-            names_site,
-            (launches.stream, launches.callsite),
-            (self.location, self._callsite),
-            lambda stream, site: pending.of_stream("kernel", stream, site),
-        )
-        self._join(
-            ~has_stream & has_site,
-            names_site,
-            (launches.process, launches.callsite),
-            (self.process, self._callsite),
-            pending.of_site,
-        )
-        self._join(
-            has_stream & ~has_site,
-            ~names_site,
-            (launches.stream,),
-            (self.location,),
-            lambda stream: pending.of_stream("kernel", stream),
-        )
-
-    def without_references(self) -> Mask:
-        """Join launches without any reference and kernels of processes with one stream, which is their only queue.
-
-        Returns a mask of the kernels of processes whose launches have no references.
-        """
-        named = np.concatenate([self._launches.process[self._is_named], self._d.pending.processes()])
-        silent: Mask = ~np.isin(self.process, named) & ~self._is_correlated
-        process = self._d.facts.process
-        n_streams = np.bincount(process[distinct(self.location)], minlength=int(process.max()) + 1)
-        self._join(
-            ~self._has_stream & ~self._has_site,
-            silent & (n_streams[self.process] == 1),
-            (self._launches.process,),
-            (self.process,),
-            self._d.pending.of_process,
-        )
-        return silent
-
-    def _join(
-        self, some: Mask, kernels: Mask, left: tuple[Ints, ...], right: tuple[Ints, ...], before: Callable[..., int]
-    ) -> None:
-        """Join the k-th launch of each key with the k-th kernel of that key, among some launches and kernels.
-
-        `left` and `right` are the columns of the keys of launches and of kernels. In a trace slice, the first kernels
-        of a key belong to the pending launches before its start, of which `before` returns the number.
-        """
-        a = np.flatnonzero(some & self._free)
-        b = np.flatnonzero(kernels & (self._of == -1) & ~self._is_correlated)
-        if not b.size:
-            return
-        keys = combine(*(np.concatenate([x[a], y[b]]) for x, y in zip(left, right, strict=True)))
-        if self._d.pending:
-            group, head = number_of(keys)
-            values = (np.concatenate([x[a], y[b]])[head].tolist() for x, y in zip(left, right, strict=True))
-            n = np.array([before(*of_key) for of_key in zip(*values, strict=True)], np.int64)[group]
-            kept_a, kept_b = occurrence(keys[: a.size]) >= -n[: a.size], occurrence(keys[a.size :]) >= n[a.size :]
-            self._free[a[~kept_a]] = False
-            self._of[b[~kept_b]] = BEFORE
-            keys = np.concatenate([keys[: a.size][kept_a], keys[a.size :][kept_b]])
-            a, b = a[kept_a], b[kept_b]
-        found = join_occurrences(keys[: a.size], keys[a.size :])
-        self._of[b] = pick(a, found)
-        self._free[a[found[found >= 0]]] = False
-
-    @property
-    def launch(self) -> Ints:
-        """Number of the call that launches each kernel; BEFORE or -1 for none; (n_kernels,) int64."""
-        of = self._of
-        joined = np.where(of == BEFORE, BEFORE, pick(self._launches.number, np.maximum(of, -1)))
-        return np.where(self._is_correlated, self._request, joined)
-
-    def count_unmatched(self, launch: Ints, silent: Mask) -> None:
-        """Count kernels and launches that could not be joined; `silent` is a result of `without_references`."""
-        d, launches = self._d, self._launches
-        d.count("kernels launched before the piece", (launch == BEFORE).sum())
-        d.count("kernels without a launch", ((launch == -1) & ~silent).sum())
-        d.count(
-            "kernels whose launches are not recorded: late hosts and launch latency are not known",
-            ((launch == -1) & silent).sum(),
-        )
-        is_free = self._free | (self._has_correlation & ~np.isin(launches.number, launch))
-        lacking = "launches without a kernel in the piece" if d.is_piece else "launches without a kernel"
-        d.count(lacking, (is_free & self._is_named & np.isin(launches.process, self.process)).sum())
-        begin = d.calls.enter_time
-        early = (launch >= 0) & (begin[self._number] < begin[np.maximum(launch, 0)])
-        d.count("kernels that begin before their launch", early.sum())
+def _count_unmatched(d: DeviceCalls, number: Ints, launch: Ints, silent: Mask, lacking: Mask) -> None:
+    """Count the kernels without a launch, and those earlier than theirs; `silent` is the mask of the kernels of
+    processes whose launches have no references, `lacking` that of the launches without a kernel."""
+    d.count("kernels launched before the piece", (launch == BEFORE).sum())
+    d.count("kernels without a launch", ((launch == -1) & ~silent).sum())
+    d.count(
+        "kernels whose launches are not recorded: late hosts and launch latency are not known",
+        ((launch == -1) & silent).sum(),
+    )
+    d.count("launches without a kernel in the piece" if d.is_piece else "launches without a kernel", lacking.sum())
+    begin = d.calls.enter_time
+    early = (launch >= 0) & (begin[number] < begin[np.maximum(launch, 0)])
+    d.count("kernels that begin before their launch", early.sum())

@@ -133,8 +133,7 @@ def last_pending(
 def is_blocking(facts: Facts, stream: Ints, null_stream: Ints) -> Mask:
     """Return a mask of the streams that synchronise with the null stream of their device."""
     device = facts.locations.device
-    blocks: Mask = (device[stream] == device[null_stream]) & ~_streams_with(facts, "nonblocking")[stream]
-    return blocks
+    return (device[stream] == device[null_stream]) & ~_streams_with(facts, "nonblocking")[stream]
 
 
 def null_streams(facts: Facts) -> Mask:
@@ -174,9 +173,8 @@ def records_of_events(d: DeviceCalls, calls: Calls, enter: Ints) -> tuple[Ints, 
     is none.
     """
     stream, time = np.full(enter.size, -1, np.int64), enter.copy()
-    names = d.facts.regions.lower
-    records = np.fromiter(("eventrecord" in n for n in names), bool, len(names))
-    records &= d.facts.regions.device_call >= 0
+    regions = d.facts.regions
+    records = regions.whose_name(lambda n: "eventrecord" in n) & (regions.device_call >= 0)
     recorded = d.of_kind(records[d.region] & (d.event >= 0))
     of = np.flatnonzero(calls.event >= 0)
     if of.size and recorded.number.size:
@@ -197,9 +195,8 @@ def list_stream_waits(d: DeviceCalls) -> Columns:
     In processes in which some of these calls refer to streams, those that refer to none are left out: nothing ran on
     their streams.
     """
-    names = d.facts.regions.lower
-    lets_wait = np.fromiter(("streamwaitevent" in n.replace("_", "") for n in names), bool, len(names))
-    lets_wait &= d.facts.regions.device_call >= 0
+    regions = d.facts.regions
+    lets_wait = regions.whose_name(lambda n: "streamwaitevent" in n.replace("_", "")) & (regions.device_call >= 0)
     calls = d.of_kind(lets_wait[d.region])
     is_named = calls.stream >= 0
     calls = calls.at(np.flatnonzero(is_named | ~np.isin(calls.process, calls.process[is_named])))

@@ -21,11 +21,11 @@ from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
 from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.mpi.waits import HANDLES
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import COLLECTIVE_MEMBERS, COLLECTIVES, STARTUPS
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -60,7 +60,7 @@ def blocking_operations(
     The events come location by location. Returns the events that end operations, the preceding events that begin them,
     -1 none, and the communicators of the operations.
     """
-    is_creation = (kind == K.COMM_CREATE) & pick(communicators.is_inter, communicator, 0).astype(bool)
+    is_creation = (kind == K.COMM_CREATE) & communicators.are_inter(communicator)
     is_begin, is_end = kind == K.MPI_COLLECTIVE_BEGIN, kind == K.MPI_COLLECTIVE_END
     at = np.flatnonzero(is_begin | is_end | is_creation)
     if is_creation.any():
@@ -265,9 +265,8 @@ def participants_disagree(
     """
     highest = segments.max(root)
     lowest = segments.min(np.where(root >= 0, root, np.iinfo(root.dtype).max))
-    is_inter = pick(communicators.is_inter, communicator, 0).astype(bool)
-    found: Mask = (segments.max(op) != segments.min(op)) | ((highest > lowest) & ~is_inter)
-    return found
+    has_other_root = (highest > lowest) & ~communicators.are_inter(communicator)
+    return (segments.max(op) != segments.min(op)) | has_other_root
 
 
 def latest_member(segments: Segments, begin_time: Ints, rank: NDArray[np.int32]) -> Ints:
@@ -276,8 +275,7 @@ def latest_member(segments: Segments, begin_time: Ints, rank: NDArray[np.int32])
     is_last = begin_time == segments.max(begin_time)[of]
     lowest = segments.min(np.where(is_last, rank, np.iinfo(np.int32).max))[of]
     chosen = np.where(is_last & (rank == lowest), np.arange(of.size), of.size)
-    found: Ints = segments.min(chosen)
-    return found
+    return segments.min(chosen)
 
 
 @step(GLOBAL, "startups")

@@ -14,9 +14,9 @@ import numpy as np
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
 from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.enhance.threads.created import enclosing_calls
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
@@ -56,8 +56,7 @@ def match_file_operations(
 def are_collective(kind: Ints, flags: Ints) -> Mask:
     """Return a mask of the events of collective calls for a file, by kind and `operation_flags`."""
     is_begin = kind == K.IO_OPERATION_BEGIN
-    found: Mask = MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
-    return found
+    return MANAGES[kind] | (is_begin & (flags & COLLECTIVE > 0) & (flags & NON_BLOCKING == 0))
 
 
 def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints]:

@@ -16,16 +16,24 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, joined, pick, pieced
-from tracecols.enhance.dataflow.grouping import Segments, combine, join_occurrences, mask_of, number, occurrence
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    find_sorted,
+    join_occurrences,
+    mask_of,
+    number,
+    occurrence,
+    pair_with_previous,
+)
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, SEND, WITHIN, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import OPEN
-from tracecols.enhance.scan.instances import CallInstances, attributed_events
+from tracecols.enhance.scan.instances import CALL, CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
-from tracecols.kernels import groups
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import MESSAGES, SENT_MESSAGES
 from tracecols.schema.compound import RECEIVES as RECEIVES_TABLE
@@ -34,12 +42,8 @@ from tracecols.vectors import Ints, Mask, offsets_of
 
 SENDS = mask_of((K.MPI_SEND, K.MPI_ISEND))
 RECEIVES = mask_of((K.MPI_RECV, K.MPI_IRECV, K.MPI_MRECV, K.MPI_IMRECV))
-OF_REQUESTS, OF_PROBES = (begins + 2 * ends.astype(np.int8) for begins, ends in OPEN.values())
-"""Effect of each kind of event on requests, and on messages found by a probe: 1 begin, 2 end, 0 neither."""
-
 REQUESTED = mask_of((K.MPI_IRECV, K.MPI_IMRECV))
 
-CALL = ("enter", "exit", "enter_time", "exit_time", "call_path")
 SEND_HALF = (
     "send",
     "send_done",
@@ -71,19 +75,6 @@ RELATIVE = {
     for name in ("enter", "exit", "enter_time", "exit_time")
 } | {"send_done": "send", "recv_post": "recv"}
 """Columns of calls, and of the events that complete or post a message, have values close to those of its event."""
-
-
-def call_columns(calls: CallInstances, role: str, call: Ints) -> dict[str, NDArray[Any]]:
-    """Return the columns of the call instances in which events lie, -1 none; `role` is the prefix of their names:
-    `send`, `recv`, ..."""
-    values = calls.enter, calls.exit, calls.enter_time, calls.exit_time, calls.call_path
-    return {f"{role}_{name}": pick(v, call) for name, v in zip(CALL, values, strict=True)}
-
-
-def _pairs(key: Ints, role: NDArray[np.int8]) -> Ints:
-    """Pair neighbours of the same key with the roles begin (1) and end (2); others are skipped."""
-    group, first = number(key)
-    return groups.pair_neighbours(group, role, first.size)
 
 
 class PointToPoint(NamedTuple):
@@ -122,14 +113,15 @@ def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
     """Pair the point-to-point events of each request by `kind`, `request` and `message`; events are by process in order
     of time."""
     kind = e.kind
-    role = OF_REQUESTS.take(kind)
-    partner = _pairs(combine(process, e.request), role) if role.any() else np.full(kind.size, -1)
+    starts, ends = (kinds.take(kind) for kinds in OPEN["request"])
+    has_requests = starts.any() or ends.any()
+    partner = pair_with_previous(combine(process, e.request), starts, ends) if has_requests else np.full(kind.size, -1)
     cancelled = np.zeros(kind.size, bool)
-    ends = np.flatnonzero(kind == K.MPI_REQUEST_CANCELLED)
-    cancelled[partner[ends[partner[ends] >= 0]]] = True
+    given_up = np.flatnonzero(kind == K.MPI_REQUEST_CANCELLED)
+    cancelled[partner[given_up[partner[given_up] >= 0]]] = True
     # a matched probe has the envelope of the message that a later call receives
-    role = OF_PROBES.take(kind)
-    probe = _pairs(combine(process, e.message), role) if (role == 2).any() else None
+    probes, takes = (kinds.take(kind) for kinds in OPEN["message"])
+    probe = pair_with_previous(combine(process, e.message), probes, takes) if takes.any() else None
     return PointToPoint(e, process, partner, cancelled, probe)
 
 
@@ -236,8 +228,8 @@ def outgoing_messages(
             "tag": e.tag[sends],
             "length": e.length[sends],
             "send_time": e.time[sends],
-            **call_columns(call_instances, "send", e.call[sends]),
-            **call_columns(call_instances, "send_done", pick(e.call, done)),
+            **call_instances.columns_of("send", e.call[sends]),
+            **call_instances.columns_of("send_done", pick(e.call, done)),
         },
     )
     outgoing = spill.keep(columns, RELATIVE)
@@ -253,29 +245,25 @@ def outgoing_messages(
             "destination_process": of_process[receives],
             "communicator": e.communicator[envelope],
             "tag": e.tag[envelope],
-            **call_columns(call_instances, "recv_post", e.call[post]),
-            **call_columns(call_instances, "recv", e.call[receives]),
+            **call_instances.columns_of("recv_post", e.call[post]),
+            **call_instances.columns_of("recv", e.call[receives]),
         },
     )
     received = spill.keep(columns, RELATIVE)
     return OutgoingMessages(outgoing, start, received, int(cancelled.sum()))
 
 
-class MatchResult:
-    """The receives of a partition that match the sends to it: `matched` has the receive of each send, -1 if it was
-    never received; the sends of each window begin at `start`."""
+class MatchResult(NamedTuple):
+    """The receives of a partition that match the sends to it."""
 
-    def __init__(self, matched: Ints, start: Ints, spill: Spill) -> None:
-        self._start = start
-        self._kept = spill.keep(Columns(matched.size, {"matched": matched}))
-
-    def size(self, sender: int) -> int:
-        """Return the number of sends in a window."""
-        return int(self._start[sender + 1] - self._start[sender])
+    receives: ColumnSource
+    """`receive` of each send, as position among all of the partition; -1 if it was never received."""
+    start: Ints
+    """(n_windows + 1,): first send of each window."""
 
     def matched(self, sender: int) -> Ints:
-        """Return the receives that match the sends of a window, as positions among all of the partition; -1 none."""
-        return self._kept.rows("matched", int(self._start[sender]), int(self._start[sender + 1]))
+        """Return the receives that match the sends of a window."""
+        return self.receives.rows("receive", int(self.start[sender]), int(self.start[sender + 1]))
 
 
 def _filled(sizes: Ints) -> list[int]:
@@ -292,10 +280,7 @@ class LateCalls(NamedTuple):
 
     def at(self, enter: Ints) -> Ints:
         """Return the waits of the calls with the given ENTERs; 0 for calls that do not wait."""
-        if not self.enter.size:
-            return np.zeros(enter.size, np.int64)
-        at = np.minimum(np.searchsorted(self.enter, enter), self.enter.size - 1)
-        return np.where(self.enter[at] == enter, self.wait[at], 0)
+        return pick(self.wait, find_sorted(self.enter, enter), 0)
 
 
 @step(RECEIVE, "late_calls")
@@ -375,7 +360,7 @@ def match_messages(
         "messages received before they were sent": int((table.send_time > table.recv_time).sum()),
     }
     every = all_receives(facts, table, receives, np.flatnonzero(match < 0))
-    return table, every, MatchResult(matched, offsets_of(sizes), spill)
+    return table, every, MatchResult(spill.keep(Columns(n, {"receive": matched})), offsets_of(sizes))
 
 
 def _receives_of(
@@ -453,8 +438,7 @@ def gather_sent(
     """Build the table of the messages that a partition sends, from its sends and the matching receives elsewhere."""
     windows = division.windows_of(partition)
     own = [every_outgoing_messages[k] for k in windows]
-
-    sizes = np.array([result.size(k) for k in windows for result in every_match_result])
+    sizes = np.stack([np.diff(result.start) for result in every_match_result])[:, windows].T.ravel()
     pieces = []
     for i in _filled(sizes):
         k, receiver = divmod(i, len(every_match_result))

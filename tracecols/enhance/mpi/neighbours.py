@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import bounded, ranges
 from tracecols.enhance.definitions.communicators import Communicators
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.shapes import Graph, Shape, find_shape
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.messages import RECEIVES, SENDS
-from tracecols.enhance.scan.facts import Definitions
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask

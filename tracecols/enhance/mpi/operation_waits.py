@@ -10,10 +10,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup
-from tracecols.enhance.mpi.waits import BARRIER, HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN, groups_that_wait
+from tracecols.enhance.mpi.waits import (
+    BARRIER,
+    HANDLES,
+    N_TO_N,
+    N_TO_ONE,
+    ONE_TO_N,
+    SCAN,
+    groups_that_wait,
+    largest_per_call,
+)
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import called, either, is_in, named
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -160,7 +168,6 @@ def awaited_releases(m: CompoundTable) -> Ints:
 def largest_of_each(wait: Ints, chosen: Mask, *call: NDArray[np.integer]) -> Mask:
     """Return a mask of the chosen row with the longest wait of each call, of equal ones the first."""
     rows = np.flatnonzero(chosen & (wait > 0))
-    rows = rows[np.lexsort((rows, -wait[rows], *(c[rows] for c in call)))]
     result = np.zeros(wait.size, bool)
-    result[rows[starts_run(*(c[rows] for c in call))]] = True
+    result[rows[largest_per_call(combine(*(c[rows] for c in call)), wait[rows])]] = True
     return result

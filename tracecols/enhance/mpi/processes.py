@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import CompoundTable, joined
 from tracecols.enhance.dataflow.grouping import latest_before
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.mpi.collectives import OutgoingMembers
 from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.instances import CALL
 from tracecols.enhance.scan.region_rules import either, is_in, named
 from tracecols.enhance.threads.created import times_of
 from tracecols.schema.compound import CREATED_PROCESSES
@@ -22,7 +23,7 @@ from tracecols.schema.compound import CREATED_PROCESSES
 SPAWN = named("mpi_comm_spawn(_multiple)?", "mpi")
 SPAWNED = either(named("mpi_init(_thread)?", "mpi"), named("mpi_comm_get_parent", "mpi"))
 
-MEMBER = ("key", "communicator", "location", "enter", "exit", "enter_time", "exit_time", "call_path")
+MEMBER = ("key", "communicator", "location", *CALL)
 
 
 @step(GLOBAL, "created_processes")
@@ -31,7 +32,7 @@ def find_created_processes(facts: Facts, every_outgoing_members: Sequence[Outgoi
     # nothing is read if there are no inter-communicators
     of = [(o.members, len(o.members) if facts.communicators.is_inter.any() else 0) for o in every_outgoing_members]
     m = {name: joined([rows.rows(name, 0, n) for rows, n in of]) for name in MEMBER}
-    on_both = pick(facts.communicators.is_inter, m["communicator"], 0) > 0
+    on_both = facts.communicators.are_inter(m["communicator"])
     m = {name: column[on_both] for name, column in m.items()}
     creates, created = (np.flatnonzero(is_in(facts, m["call_path"], rule)) for rule in (SPAWN, SPAWNED))
     location = m["location"][created].astype(np.int64)
@@ -48,6 +49,6 @@ def find_created_processes(facts: Facts, every_outgoing_members: Sequence[Outgoi
             "begin_time": begin_time[known],
             "communicator": m["communicator"][by].astype(np.int32),
             "create_location": m["location"][by].astype(np.int32),
-            **{f"create_{name}": m[name][by] for name in ("enter", "exit", "enter_time", "exit_time", "call_path")},
+            **{f"create_{name}": m[name][by] for name in CALL},
         },
     )

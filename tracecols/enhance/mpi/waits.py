@@ -158,8 +158,7 @@ def of_operations(collectives: CompoundTable, m: CompoundTable, ops: Iterable[st
     members: kernels on streams (NCCL) if `on_device`, else calls of hosts (MPI)."""
     wanted = np.isin(collectives.op, [COLLECTIVE_OPS.index(o) for o in ops]) & (collectives.size > 1)
     # of the participants, as a damaged trace may have both kinds in one operation
-    result: Mask = wanted[m.collective] & (m.on_device == on_device)
-    return result
+    return wanted[m.collective] & (m.on_device == on_device)
 
 
 def groups_that_wait(operation: Ints, group: NDArray[np.int8]) -> tuple[Ints, Ints]:

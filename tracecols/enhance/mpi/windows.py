@@ -7,7 +7,6 @@ epochs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,12 @@ from tracecols.enhance.dataflow.grouping import (
     ranges,
 )
 from tracecols.enhance.dataflow.steps import GLOBAL, step
+from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.mpi.operation_waits import BY_ACCESS, BY_COMPLETE, BY_START, NOTHING
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import Numbered
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import EPOCHS, LOCK_EPOCHS, RMA_OPERATIONS, WINDOW_MEMBERS
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
@@ -308,17 +307,16 @@ def match_epochs(
     last = position[wait]
     np.maximum.at(last, exposure, position[complete][access])
 
-    calls: dict[str, NDArray[Any]] = {}
-    for role, at in (("start", start), ("complete", complete), ("post", post), ("wait", wait)):
-        calls |= call_instances.columns_of(role, e.call[at])
-    epoch, access_event = _accesses(e, place, start, complete)
-    access_call = e.call[access_event]
-    posted = calls["post_enter_time"][exposure]
-    events = {"start": start, "access": access_event, "complete": complete}
-    held = _held(call_instances, calls, events, access, posted, epoch, access_call)
-    ends, transfers = call_instances.exit_time[access_call], e.kind[access_event] != K.RMA_ATOMIC
-    last_access = _latest_of(epoch, ends, start.size)
-    last_transfer = _latest_of(epoch[transfers], ends[transfers], start.size)
+    enter, leave, call_path = (
+        pick(column, e.call)
+        for column in (call_instances.enter_time, call_instances.exit_time, call_instances.call_path)
+    )
+    epoch, accesses = _accesses(e, place, start, complete)
+    posted = enter[post][exposure]
+    held_by, held = _held(enter, leave, (start, complete, epoch, accesses), access, posted)
+    transfers = e.kind[accesses] != K.RMA_ATOMIC
+    last_access = _latest_of(epoch, leave[accesses], start.size)
+    last_transfer = _latest_of(epoch[transfers], leave[accesses][transfers], start.size)
     return CompoundTable(
         EPOCHS,
         access.size,
@@ -328,29 +326,29 @@ def match_epochs(
             "target": e.location[post][exposure],
             "exposure": exposure,
             "post_enter_time": posted,
-            "wait_enter_time": calls["wait_enter_time"][exposure],
-            "wait_exit_time": calls["wait_exit_time"][exposure],
-            "wait_call_path": calls["wait_call_path"][exposure],
-            "start_enter_time": calls["start_enter_time"][access],
-            "complete_enter_time": calls["complete_enter_time"][access],
-            "complete_call_path": calls["complete_call_path"][access],
+            "wait_enter_time": enter[wait][exposure],
+            "wait_exit_time": leave[wait][exposure],
+            "wait_call_path": call_path[wait][exposure],
+            "start_enter_time": enter[start][access],
+            "complete_enter_time": enter[complete][access],
+            "complete_call_path": call_path[complete][access],
             "last_access_time": last_access[access],
             "last_transfer_time": last_transfer[access],
-            "held_by": held.by.astype(np.int8),
-            "held_time": posted - held.enter_time,
-            "held_call_path": held.call_path,
-            "posted_in": held.enter_time,
+            "held_by": held_by,
+            "held_time": posted - np.where(held >= 0, enter[held], posted),
+            "held_call_path": pick(call_path, held),
+            "posted_in": np.where(held >= 0, enter[held], posted),
             "is_complete": is_complete,
             "completed_by": last[exposure],
             "post": e.row[post][exposure],
-            "post_call_path": calls["post_call_path"][exposure],
+            "post_call_path": call_path[post][exposure],
             "wait": e.row[wait][exposure],
             "complete": e.row[complete][access],
-            "held": pick(e.row, held.event),
-            "held_exit_time": held.exit_time,
+            "held": pick(e.row, held),
+            "held_exit_time": np.where(held >= 0, leave[held], posted),
             "wait_location": e.location[wait][exposure],
             "complete_location": e.location[complete][access],
-            "held_location": np.where(held.event >= 0, e.location[held.event], e.location[start][access]),
+            "held_location": np.where(held >= 0, e.location[held], e.location[start][access]),
         },
         {"exposure epochs that lack access epochs": int(post.size - number(exposure[is_complete])[1].size)},
     )
@@ -431,56 +429,28 @@ def _accesses(e: Columns, place: Ints, start: Ints, complete: Ints) -> tuple[Int
     return np.concatenate([*epochs, nothing]), np.concatenate([*found, nothing])
 
 
-class _Held(NamedTuple):
-    """Calls in which origins were when their targets posted: `BY_START`, `BY_ACCESS`, `BY_COMPLETE` or `NOTHING`,
-    event, call path, and begin and end of the call; (n,) each."""
-
-    by: Ints
-    event: Ints
-    call_path: NDArray[np.int32]
-    enter_time: Ints
-    exit_time: Ints
-
-
 def _held(
-    calls: CallInstances,
-    of_epochs: dict[str, NDArray[Any]],
-    events: dict[str, Ints],
-    access: Ints,
-    posted: Ints,
-    epoch: Ints,
-    call: Ints,
-) -> _Held:
-    """Find the first call of each access epoch that was in progress when the target posted."""
-    held = _Held(
-        np.full(access.size, NOTHING, np.int64),
-        np.full(access.size, -1, np.int64),
-        np.full(access.size, -1, np.int32),
-        posted.copy(),
-        posted.copy(),
-    )
+    enter: Ints, leave: Ints, events: tuple[Ints, Ints, Ints, Ints], access: Ints, posted: Ints
+) -> tuple[NDArray[np.int8], Ints]:
+    """Find the first call of each access epoch that was in progress when the target posted: `BY_START`, `BY_ACCESS`,
+    `BY_COMPLETE` or `NOTHING`, and the event in it, -1 none.
 
-    def hold(what: int, rows: Ints, *values: NDArray[Any]) -> None:
-        columns: tuple[NDArray[Any], ...] = held
-        for column, value in zip(columns, (what, *values), strict=True):
-            column[rows] = value
-
+    `enter` and `leave` are those of the call of every event; `events` are the events that begin and that end access
+    epochs, the epochs of accesses, and the accesses; `access` is the access epoch of each pair of epochs, and `posted`
+    when its target posted.
+    """
+    start, complete, epoch, accesses = events
+    by, held = np.full(access.size, NOTHING, np.int8), np.full(access.size, -1, np.int64)
+    every = np.arange(access.size)
+    order = np.lexsort((enter[accesses], epoch))[::-1]
+    first, stop = (np.searchsorted(-epoch[order], -access, side) for side in ("left", "right"))
+    of = order[ranges(first, stop - first)]
     # in reverse order: the first call of the epoch is written last
-    for what, name in ((BY_COMPLETE, "complete"), (BY_ACCESS, ""), (BY_START, "start")):
-        if what == BY_ACCESS:
-            order = np.lexsort((calls.enter_time[call], epoch))[::-1]
-            first = np.searchsorted(-epoch[order], -access)
-            n = np.searchsorted(-epoch[order], -access, "right") - first
-            row = np.repeat(np.arange(access.size), n)
-            of = order[ranges(first, n)]
-            at = call[of]
-            going_on = (calls.enter_time[at] <= posted[row]) & (posted[row] <= calls.exit_time[at])
-            of, at = of[going_on], at[going_on]
-            times_of = calls.enter_time[at], calls.exit_time[at]
-            hold(what, row[going_on], events["access"][of], calls.call_path[at], *times_of)
-        else:
-            since, until = (of_epochs[f"{name}_{end}_time"][access] for end in ("enter", "exit"))
-            row = np.flatnonzero((since <= posted) & (posted <= until))
-            of = access[row]
-            hold(what, row, events[name][of], of_epochs[f"{name}_call_path"][of], since[row], until[row])
-    return held
+    for what, row, event in (
+        (BY_COMPLETE, every, complete[access]),
+        (BY_ACCESS, np.repeat(every, stop - first), accesses[of]),
+        (BY_START, every, start[access]),
+    ):
+        going_on = (enter[event] <= posted[row]) & (posted[row] <= leave[event])
+        by[row[going_on]], held[row[going_on]] = what, event[going_on]
+    return by, held

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,18 @@ from tracecols.enhance.scan.location_scan import (
     OWN,
     BufferPool,
     LocationScan,
+    RunningScan,
     ScanBuffers,
 )
 from tracecols.enhance.scan.teams import IS_FORK
 from tracecols.kernels import arrays, stacks
+from tracecols.kernels.gaps import Gaps
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import LargeArrays, blocks
+
+Rows = TypeVar("Rows", bound=NamedTuple)
 
 BATCH = 1 << 20
 """Events per kernel call."""
@@ -46,15 +50,12 @@ CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
 """Columns of call instances whose values are close to those of another column (see `Spill.keep`)."""
 
 
-NOTED = [
-    stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED,
-    stacks.N_NESTED,
-]  # fmt: skip
-"""Elements of the state that are noted when the scan of a location ends (`LocationScan.note`)."""
+NOTED = [stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED, stacks.N_NESTED]
+"""Elements of the state that are results."""
 
 
 def publish(
-    scans: Sequence[LocationScan],
+    scans: Sequence[RunningScan],
     attributed: stacks.AttributedEvents,
     n_attributed: Ints,
     period: NDArray[np.int32],
@@ -75,7 +76,7 @@ def publish(
     counts = n_forks.tolist()
     for scan, n in zip(scans, counts, strict=True):
         if n > scan.fork_rows.size:
-            raise scan.damaged(f"{n} forks among its events, {scan.fork_rows.size} in the table threads")
+            raise scan.result.damaged(f"{n} forks among its events, {scan.fork_rows.size} in the table threads")
     node = attributed.node[forks].astype(np.int64)
     row = np.concatenate([scan.fork_rows[:n] for scan, n in zip(scans, counts, strict=True)])
     program, since = np.array([scan.state[[stacks.PROGRAM, stacks.PROGRAM_ROW]] for scan in scans])[of].T
@@ -89,13 +90,13 @@ def publish(
     for column, values in zip(published, (node, programs, in_period), strict=True):
         column[:] = values
     for scan, n in zip(scans, counts, strict=True):
-        scan.published = published[:, start : start + n]
+        scan.result.published = published[:, start : start + n]
         start += n
     return n_forks
 
 
 def compare_with_sides(
-    scans: Sequence[LocationScan], kind: NDArray[np.uint8], n_attributed: Ints, n_forks: Ints
+    scans: Sequence[RunningScan], kind: NDArray[np.uint8], n_attributed: Ints, n_forks: Ints
 ) -> None:
     """Compare the events of some locations, after the pass, with the rows of their side tables.
 
@@ -108,7 +109,9 @@ def compare_with_sides(
     found = np.column_stack((states, n_forks))
     for k, what in np.argwhere((found != expected) & (expected >= 0)).tolist():
         name = ("buffer flushes", "switches of tasks", "begins in teams", "forks")[what]
-        raise scans[k].damaged(f"{found[k, what]} {name} among its events, {expected[k, what]} in their side table")
+        raise scans[k].result.damaged(
+            f"{found[k, what]} {name} among its events, {expected[k, what]} in their side table"
+        )
     of_threads = np.array([scan.n_thread_events for scan in scans]) + expected[:, 1]
     noted = n_attributed - of_threads - sum(store.counts(family)[location] for family in SIDE_FAMILIES)
     metrics = [store.counts(table)[location] for table in store.tables if table.startswith("metrics_")]
@@ -120,10 +123,12 @@ def compare_with_sides(
         n_metrics = int((kind[stops[k] - n : stops[k]] == EventKind.METRIC).sum())
         classes = to_numpy(store.definition("metric_sources").column("metric_class"))
         if noted[k] != n_metrics or n_metrics < values[k] or not (classes < 0).any():
-            raise scans[k].damaged(f"{n} events with attributes, {n - noted[k] + values[k]} rows in their side tables")
+            raise scans[k].result.damaged(
+                f"{n} events with attributes, {n - noted[k] + values[k]} rows in their side tables"
+            )
 
 
-def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | None = None) -> None:
+def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None = None) -> None:
     """Check the results of the locations that ended in the same buffers, and store them together.
 
     `spill` takes call instances and attributed events that exceed the buffer pool; `waiting` is the location whose scan
@@ -164,19 +169,35 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: LocationScan | Non
     bounds = zip(*(pairwise(first.tolist()) for first in firsts), strict=True)
     numbers -= np.repeat(first_call[:-1], np.diff(first_global))
     has_phases = bool(n_phases.any())
-    for scan, rows, of_phases in zip(scans, bounds, pairwise(first_phase.tolist()), strict=True):
+    noted = states[:, NOTED].tolist()
+    for scan, rows, of_phases, of_state in zip(scans, bounds, pairwise(first_phase.tolist()), noted, strict=True):
+        found = scan.result
+        found.program, found.bad_exits, found.open, found.disordered, found.nested = of_state
         if scan.samples.size:
-            own_calls = arrays.first(arrays.after(buffers.calls, rows[1][0]), rows[1][1] - rows[1][0])
-            own_events = arrays.first(arrays.after(attributed, rows[2][0]), rows[2][1] - rows[2][0])
-            own_entries = paths.entry[rows[0][0] : rows[0][1]]
-            role = scan.regions.construct[scan.regions.of_entry[np.maximum(own_entries, 0)]].astype(np.int8)
-            own = scan.samples, own_calls, own_events, scan.begins, scan.begun, role
-            scan.gaps = find_gaps(scan.store, scan.location, *own)
+            entry = paths.entry[slice(*rows[0])]
+            found.gaps = _gaps_of(scan, entry, _between(buffers.calls, *rows[1]), _between(attributed, *rows[2]))
         if has_phases:
-            scan.phase_begin, scan.phase_end = (edges[slice(*of_phases)] for edges in phases)
-        slices = (ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True))
-        scan.finish(numbers[slice(*rows[-1])], *slices)
+            found.phase_begin, found.phase_end = (edges[slice(*of_phases)] for edges in phases)
+        found.paths, found.calls, found.events, found.global_calls = (
+            ColumnSlice(source, *of_location) for source, of_location in zip(kept, rows, strict=True)
+        )
+        found.n_calls, found.n_attributed = len(found.calls), len(found.events)
+        found.global_numbers = numbers[slice(*rows[-1])]
+        found.done = True
     buffers.forget_ended(FIRST_STATE if waiting is None else waiting.state)
+
+
+def _between(columns: Rows, start: int, stop: int) -> Rows:
+    """Return some rows of named columns."""
+    return arrays.first(arrays.after(columns, start), stop - start)
+
+
+def _gaps_of(
+    scan: RunningScan, entry: NDArray[np.int32], calls: stacks.CallInstances, events: stacks.AttributedEvents
+) -> Gaps | None:
+    """Find the moments at which a location may be divided; `entry` is that of each of its call paths."""
+    role = scan.regions.construct[scan.regions.of_entry[np.maximum(entry, 0)]].astype(np.int8)
+    return find_gaps(scan.store, scan.location, scan.samples, calls, events, scan.begins, scan.begun, role)
 
 
 def _global_calls(
@@ -202,7 +223,7 @@ def _global_calls(
 
 
 def advance_together(
-    scans: Sequence[LocationScan],
+    scans: Sequence[RunningScan],
     others: Mapping[int, LocationScan] | Sequence[LocationScan],
     pool: BufferPool,
     spill: Spill,
@@ -228,22 +249,18 @@ def advance_together(
     pool.give(fresh)
 
 
-def runs_of(scans: Sequence[LocationScan]) -> list[list[LocationScan]]:
+def runs_of(scans: Sequence[RunningScan]) -> list[list[RunningScan]]:
     """Divide locations into runs that kernels scan in one call: their events have the same meanings, and all events are
     in the call."""
-    runs: list[list[LocationScan]] = []
-    kind = None
-    for scan in scans:
+
+    def kind(scan: RunningScan) -> tuple[bool, bool, int]:
         # a location that is resumed, or does not fit into a batch, is a run of its own
-        before, kind = kind, (scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1)
-        if kind == before:
-            runs[-1].append(scan)
-        else:
-            runs.append([scan])
-    return runs
+        return scan.is_device, scan.forks_teams, scan.location if scan.at or scan.n > BATCH else -1
+
+    return [list(run) for _, run in groupby(scans, kind)]
 
 
-def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
+def scan_rest(scans: Sequence[RunningScan], buffers: ScanBuffers) -> int:
     """Scan the events of some locations to their ends, or until one has to wait for the master of a team.
 
     The locations are a run: one, or several whose scans have not begun. Returns how many of them ended: all, or those
@@ -256,7 +273,7 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
         if k < len(scans):
             n = int(scans[k].state[stacks.N_ATTRIBUTED])
             first_path, _, first = buffers.filled[: stacks.FILLED_PHASES].tolist()
-            attributed = arrays.first(arrays.after(buffers.attributed, first), n)
+            attributed = _between(buffers.attributed, first, first + n)
             n_paths = scans[k].state[stacks.N_NODES]
             of_paths = buffers.paths.period[first_path:], np.array([n_paths])
             publish([scans[k]], attributed, np.array([n]), *of_paths, buffers.large)
@@ -264,7 +281,7 @@ def scan_rest(scans: Sequence[LocationScan], buffers: ScanBuffers) -> int:
             return k
 
 
-def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]], Ints]:
+def next_events(scans: Sequence[RunningScan]) -> tuple[dict[str, NDArray[Any]], Ints]:
     """Read the next events of some locations.
 
     Of several locations, all events are read; of a single one, the next batch. Returns `time`, `kind` and `region`, not
@@ -278,7 +295,7 @@ def next_events(scans: Sequence[LocationScan]) -> tuple[dict[str, NDArray[Any]],
 
 
 def scan_batch(
-    scans: Sequence[LocationScan],
+    scans: Sequence[RunningScan],
     columns: Mapping[str, NDArray[Any]],
     sizes: Ints,
     buffers: ScanBuffers,
@@ -323,24 +340,22 @@ def scan_batch(
         b.grow(states[k])
     if why == stacks.DAMAGED:
         row, number = int(states[k, stacks.ROW]) + at, int(kind[bounds[k] + at])
-        raise scans[k].damaged(
+        raise scans[k].result.damaged(
             f"event {row} is a {NAMES.get(number, number)} that enters region {entry[bounds[k] + at]}, or has no "
             "row in its side table"
         )
     for scan, here in zip(scans[:k], rows, strict=False):
         scan.at += here.stop - here.start
-        scan.last_time = int(time[here.stop - 1]) if here.stop > here.start else 0
+        scan.result.last_time = int(time[here.stop - 1]) if here.stop > here.start else 0
     if why == stacks.BLOCKED:
         first, stop = side_bounds[stacks.TASKS, k : k + 2].tolist()
-        scans[k].wait(at, buffers, arrays.first(arrays.after(tasks, first), stop - first))
+        scans[k].wait(at, buffers, _between(tasks, first, stop))
     if ends:
-        for scan, state in zip(scans[:k], states[:k, NOTED].tolist(), strict=True):
-            scan.note(*state)
         buffers.ended += scans[:k]
     return k
 
 
-def _begin(scans: Sequence[LocationScan], time: Ints, bounds: Ints) -> Ints:
+def _begin(scans: Sequence[RunningScan], time: Ints, bounds: Ints) -> Ints:
     """Return the states of some scans, prepared for their next events; (n_scans, N_STATE) int64. The rows become the
     states of the scans."""
     states = np.array([scan.state for scan in scans])
@@ -355,13 +370,13 @@ def _begin(scans: Sequence[LocationScan], time: Ints, bounds: Ints) -> Ints:
         location = np.array([scans[k].location for k in is_new.tolist()], np.int64)
         states[is_new, stacks.PERIOD] = divider.piece(first_time, location)
     for k, t in zip(is_new.tolist(), first_time.tolist(), strict=True):
-        scans[k].first_time = t
+        scans[k].result.first_time = t
     for scan, state in zip(scans, states, strict=True):
         scan.state = state
     return states
 
 
-def _sides(scans: Sequence[LocationScan], times: Sequence[Ints]) -> tuple[stacks.SideValues, Ints, stacks.Tasks]:
+def _sides(scans: Sequence[RunningScan], times: Sequence[Ints]) -> tuple[stacks.SideValues, Ints, stacks.Tasks]:
     """Return the values of side tables for the next events of some locations, where those of each begin
     (`stacks.scan_locations`), and their tasks."""
     values = [*zip(*(scan.side_values(time) for scan, time in zip(scans, times, strict=True)), strict=True)]

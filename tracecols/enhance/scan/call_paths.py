@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import positions
-from tracecols.enhance.definitions.order import EventOrder
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.location_scan import FOREIGN, LocationScan
 from tracecols.enhance.scan.paths import path_names
@@ -254,9 +254,7 @@ def outermost_openmp(tree: CallPaths, regions: Regions, order: Ints | None = Non
     return root
 
 
-def merge_call_paths(
-    scans: Sequence[LocationScan], regions: Regions, order_of: EventOrder, process: NDArray[np.int32]
-) -> CallPaths:
+def merge_call_paths(scans: Sequence[LocationScan], d: Definitions) -> CallPaths:
     """Merge the call paths of all locations: call paths with the same region and call site below the same merged parent
     become one.
 
@@ -269,25 +267,9 @@ def merge_call_paths(
     start = offsets_of(counts)
     n = int(start[-1])
     local, row, time = (joined_column(paths, name, np.int64) for name in ("parent", "row", "time"))
-    entry, time = joined_column(paths, "entry", np.int32), order_of.time(row, time)
-    above = np.repeat(start[:-1], counts)
-    above += local
-    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
-    # few call paths are below those of other locations
-    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
-    inherited = local[elsewhere]
-    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
-    if in_program.size:
-        programs = {
-            p: FOREIGN - (i << 32 | scans[i].program)
-            for i, p in reversed([*enumerate(process.tolist())])
-            if scans[i].program >= 0
-        }
-        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
-        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
-    code = np.where(inherited < -1, FOREIGN - inherited, -1)
-    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
-    tie = order_of.tie_order(row)
+    entry, time = joined_column(paths, "entry", np.int32), d.order.time(row, time)
+    above = _parents_of_all(local, start, scans, d.process)
+    tie = d.order.tie_order(row)
     del local
 
     number = np.full(n, -1, np.int64)
@@ -312,11 +294,34 @@ def merge_call_paths(
     numbers = pick(position, np.where(entry >= 0, number, -1))
     return CallPaths(
         pick(position, parent[order]).astype(np.int32),
-        regions.of_entry[entered],
-        np.where(entered >= len(regions), entered - len(regions), -1).astype(np.int32),
+        d.regions.of_entry[entered],
+        np.where(entered >= len(d.regions), entered - len(d.regions), -1).astype(np.int32),
         depth[order],
         row[chosen[order]],
         np.arange(n_merged) + size[order],
         np.argsort(met),
         [numbers[a:b] for a, b in pairwise(start.tolist())],
     )
+
+
+def _parents_of_all(local: Ints, start: Ints, scans: Sequence[LocationScan], process: NDArray[np.int32]) -> Ints:
+    """Return the parent of each call path among the call paths of all locations, of which those of each begin at
+    `start`; -1 for roots. `local` are the parents as the scans name them, which may be on other locations."""
+    above = np.repeat(start[:-1], np.diff(start))
+    above += local
+    above[(local == -1) | (local == stacks.ROOT_IN_TEAM)] = -1
+    # few call paths are below those of other locations
+    elsewhere = np.flatnonzero((local < -1) & (local != stacks.ROOT_IN_TEAM))
+    inherited = local[elsewhere]
+    in_program = np.flatnonzero(inherited == stacks.IN_PROGRAM)
+    if in_program.size:
+        programs = {
+            p: FOREIGN - (i << 32 | scans[i].program)
+            for i, p in reversed([*enumerate(process.tolist())])
+            if scans[i].program >= 0
+        }
+        location = np.searchsorted(start, elsewhere[in_program], "right") - 1
+        inherited[in_program] = [programs.get(p, -1) for p in process[location].tolist()]
+    code = np.where(inherited < -1, FOREIGN - inherited, -1)
+    above[elsewhere] = np.where(code >= 0, start[code >> 32] + (code & 0xFFFFFFFF), -1)
+    return above

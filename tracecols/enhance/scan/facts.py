@@ -6,71 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tracecols.enhance.definitions.communicators import Communicators
-from tracecols.enhance.definitions.locations import Locations
-from tracecols.enhance.definitions.order import EventOrder
-from tracecols.enhance.definitions.regions import Regions
-from tracecols.enhance.definitions.topologies import Topology, read_topologies
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.scan.call_paths import CallPaths
-from tracecols.enhance.scan.numbering import Numbering
 from tracecols.once import once
-from tracecols.store import Store
-from tracecols.vectors import Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Definitions:
-    """The definitions of a trace as columns; small, and shared by all steps."""
-
-    store: Store
-    regions: Regions
-    locations: Locations
-    """The type of every location: a thread of a process, its master or a worker, or a stream of a device."""
-    first_rows: Ints
-    """(n_locations,): row of the first event of every location."""
-    communicators: Communicators
-    order: EventOrder
-    numbering: Numbering
-    """For a trace slice: the numbers of its operations in the whole trace."""
-    topologies: tuple[Topology, ...]
-    """Topologies given by the user, followed by those of the trace."""
-    misplaced: int
-    """Number of positions that do not fit their topology."""
-
-    @classmethod
-    def of(cls, store: Store) -> Definitions:
-        """Read the definitions of a store."""
-        locations = Locations.of(store)
-        topologies, misplaced = read_topologies(store, locations)
-        return cls(
-            store,
-            Regions(store),
-            locations,
-            store.first_rows,
-            Communicators(store, locations.process),
-            EventOrder(store),
-            Numbering.of(store),
-            tuple(topologies),
-            misplaced,
-        )
-
-    @property
-    def process(self) -> NDArray[np.int32]:
-        """Process of every location; (n_locations,) int32."""
-        return self.locations.process
-
-    @property
-    def n_locations(self) -> int:
-        """Number of locations."""
-        return len(self.locations)
-
-    @property
-    def resolution(self) -> int:
-        """Ticks per second."""
-        return int(self.store.manifest["clock"]["resolution"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +17,6 @@ class Facts(Definitions):
 
     call_paths: CallPaths
     """The call tree of all locations."""
-
-    @classmethod
-    def with_call_paths(cls, definitions: Definitions, call_paths: CallPaths) -> Facts:
-        """Add the call tree to the definitions."""
-        return cls(
-            **{name: getattr(definitions, name) for name in Definitions.__dataclass_fields__}, call_paths=call_paths
-        )
 
     @once
     def memo(self) -> WeakKeyDictionary[Any, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
+from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.definitions.locations import PIECE, Locations
 from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.periods import after_last
@@ -28,7 +29,7 @@ FIRST = 1 << 10
 """Events of a larger location that are read first, from its begin and from its end."""
 
 TOGETHER = 1 << 20
-"""Events of small locations that are read together."""
+"""Events of small locations that are read together, at most."""
 
 GROWTH = 8
 """Factor by which the number of events grows if the event is not among them."""
@@ -80,7 +81,8 @@ def _search(store: Store, regions: Regions, members: Ints) -> Iterator[tuple[int
     locations, more and more events are read until a time is found. Both ends may be in one row group."""
     n_events = store.n_events[members]
     finds = partial(_exits_of_init, regions), partial(_enters_of_finalize, regions)
-    for group in _groups(members[n_events <= SMALL], store.n_events):
+    small = members[n_events <= SMALL]
+    for group in (small[some] for some in bounded(store.n_events[small], TOGETHER)):
         columns, counts = store.read_together("events", group, COLUMNS)
         for end, find in enumerate(finds):
             of, time = find(columns, offsets_of(counts))
@@ -93,12 +95,6 @@ def _search(store: Store, regions: Regions, members: Ints) -> Iterator[tuple[int
                 _, time = find(store.read("events", location, COLUMNS, start, stop), np.array([0, stop - start]))
                 size *= GROWTH
             yield end, np.full(time.size, location), time
-
-
-def _groups(members: Ints, n_events: Ints) -> list[Ints]:
-    """Divide locations into groups that are read together."""
-    group = np.cumsum(n_events[members]) // TOGETHER
-    return [part for part in np.split(members, np.flatnonzero(np.diff(group)) + 1) if part.size]
 
 
 def _changes(columns: Columns) -> Ints:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +18,8 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import ColumnSlice, joined_column, merged, pick
 from tracecols.enhance.dataflow.grouping import mask_of, pair_nested, ranges
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.order import EventOrder
-from tracecols.enhance.definitions.regions import Regions
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
 from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, ForkSpans, TeamBegins, TeamEvents, Teams
@@ -165,7 +164,7 @@ class ScanBuffers:
     chain: Ints = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
     begin: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
     end: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
-    ended: list[LocationScan] = field(default_factory=list)
+    ended: list[RunningScan] = field(default_factory=list)
     filled: Ints = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
     large: LargeArrays = field(default_factory=LargeArrays)
 
@@ -250,87 +249,105 @@ class BufferPool:
         self._free.append(buffers)
 
 
-RESULTS = (
-    "store", "location", "n", "done", "first_row", "published", "first_time", "last_time", "program", "paths",
-    "n_calls", "n_attributed", "calls", "events", "global_numbers", "global_calls", "bad_exits", "open", "disordered",
-    "divider", "phase_begin", "phase_end", "nested", "forker", "gaps", "first_call", "first_begin", "before", "after",
-)  # fmt: skip
-"""Attributes of a `LocationScan` that later steps read."""
-
-
+@dataclass(eq=False)
 class LocationScan:
-    """The pass over one location: `enter_threads`, then `advance_together` until `done`.
+    """The results of the pass over a location; complete when it is `done`."""
+
+    store: Store
+    location: int
+    n: int
+    """Number of events."""
+    first_row: int
+    divider: Divider
+    forker: int
+    """`Teams.forker`."""
+    done: bool = False
+    published: Ints = field(default_factory=lambda: NOTHING_PUBLISHED)
+    """(3, n_forks): call paths of its FORKs so far, the programs that they belong to, and their periods."""
+    paths: ColumnSlice = field(init=False)
+    """The location's call paths: `parent` (own number, -1, or a FOREIGN code), `entry` (`Regions.of_entry`), `row` and
+    `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1 outside. Call paths with a negative entry,
+    `stacks.FIRST_PERIOD` minus the number, represent periods only."""
+    calls: ColumnSlice = field(init=False)
+    """`CALL_INSTANCES`; without `tasks` if neither it nor the locations scanned with it executed an explicit task."""
+    events: ColumnSlice = field(init=False)
+    """`ATTRIBUTED_EVENTS`."""
+    global_numbers: Ints = field(init=False)
+    """(n,): numbers of its call instances that are joined across all processes: one-sided, non-blocking collective,
+    files, start and end of MPI."""
+    global_calls: ColumnSlice = field(init=False)
+    """The call instances with these numbers."""
+    first_time: int = 0
+    last_time: int = 0
+    """`first_time` and `last_time`: ticks of the first and last event."""
+    n_calls: int = 0
+    n_attributed: int = 0
+    """`n_calls` and `n_attributed`: number of call instances and of attributed events."""
+    program: int = -1
+    """Call path of the program that the location records; negative if it records none."""
+    bad_exits: int = 0
+    open: int = 0
+    """`bad_exits` and `open`: EXITs that do not match their ENTER; region instances that never end."""
+    disordered: int = 0
+    """ENTERs and EXITs that are earlier than a preceding event or than the end of a preceding buffer flush."""
+    nested: int = 0
+    """Instances that would begin a phase but lie in another one."""
+    phase_begin: Ints = field(default_factory=lambda: NOTHING)
+    phase_end: Ints = field(default_factory=lambda: NOTHING)
+    """`phase_begin` and `phase_end`: (n_phases,), ticks of the phases of the location."""
+    gaps: Gaps | None = None
+    """Of long processes: the moments after some times at which the location may be divided."""
+    first_call: int = 0
+    first_begin: int = 0
+    """`first_call` and `first_begin`: numbers of its first call instance in `calls` and first begin in a team; 0 except
+    in windows of processes."""
+    before: tuple[ColumnSlice, ...] = ()
+    after: tuple[ColumnSlice, ...] = ()
+    """`before` and `after`: in windows of processes, the attributed events that begin a team that is open before the
+    window, and those that end a team that is open after it."""
+
+    def damaged(self, what: str) -> StoreError:
+        """Return the error for inconsistent data of the location."""
+        return self.store.damaged(f"location {self.location}: {what}")
+
+
+class RunningScan:
+    """The pass over one location: `enter_threads`, then `advance_together` until `result` is done.
 
     Attributes
     ----------
-    paths : ColumnSlice
-        The location's call paths after the pass: `parent` (own number, -1, or a FOREIGN code), `entry`
-        (`Regions.of_entry`), `row` and `time` of the first ENTER, `exclusive` ticks, `visits`, and `period`, -1
-        outside. Call paths with a negative entry, `stacks.FIRST_PERIOD` minus the number, represent periods only.
-    calls : ColumnSlice
-        `CALL_INSTANCES`; without `tasks` if neither it nor the locations scanned with it executed an explicit task.
-    events : ColumnSlice
-        `ATTRIBUTED_EVENTS`.
-    global_numbers : (n,) int64
-        Numbers of its call instances that are joined across all processes: one-sided, non-blocking collective, files,
-        start and end of MPI.
-    global_calls : ColumnSlice
-        The call instances with these numbers.
+    result : LocationScan
+        What it finds.
+    at : int
+        Number of events that are scanned.
     fork_rows : (n_forks,) int64
-        Rows of its FORKs, until it is `done`.
-    n_calls, n_attributed : int
-        Number of call instances and of attributed events.
-    first_time, last_time : int
-        Ticks of the first and last event.
-    program : int
-        Call path of the program that the location records; negative if it records none.
-    bad_exits, open : int
-        EXITs that do not match their ENTER; region instances that never end.
-    disordered : int
-        ENTERs and EXITs that are earlier than a preceding event or than the end of a preceding buffer flush.
-    phase_begin, phase_end : (n_phases,) int64
-        Ticks of the phases of the location.
-    published : (3, n_forks) int64
-        Call paths of its FORKs so far, the programs that they belong to, and their periods.
-    nested : int
-        Instances that would begin a phase but lie in another one.
+        Rows of its FORKs.
+    depends : (n,) int64
+        Locations that fork teams in which it begins.
     n_known : int
         Number of its begins in teams whose call paths are known (`inherit`).
-    gaps : Gaps or None
-        Of long processes: the moments after some times at which the location may be divided.
-    first_call, first_begin : int
-        Numbers of its first call instance in `calls` and first begin in a team; 0 except in windows of processes.
-    before, after : tuple of ColumnSlice
-        In windows of processes: the attributed events that begin a team that is open before the window, and those that
-        end a team that is open after it.
     """
 
     def __init__(
         self,
-        store: Store,
-        regions: Regions,
+        d: Definitions,
         teams: Teams,
-        order: EventOrder,
         location: int,
         flush_stops: Ints | None = None,
         is_device: bool = False,
         divider: Divider = WHOLE,
         samples: Ints = NOTHING,
     ) -> None:
-        self.divider, self.samples = divider, samples
-        is_marked = samples.size and teams.forker[location] < 0
+        store, forker = d.store, int(teams.forker[location])
+        self.n, self.first_row = store.n_rows("events", location), int(store.first_rows[location])
+        self.result = LocationScan(store, location, self.n, self.first_row, divider, forker)
+        self.store, self.regions, self.order, self.location, self.divider = store, d.regions, d.order, location, divider
+        self.samples, self.is_device, self.forker = samples, is_device, forker
+        is_marked = samples.size and forker < 0
         self.begun = teams.marked_begins_of(location) if is_marked else TeamBegins(NOTHING, NOTHING)
-        self.gaps: Gaps | None = None
-        self.first_call = self.first_begin = 0
-        self.before: tuple[ColumnSlice, ...] = ()
-        self.after: tuple[ColumnSlice, ...] = ()
-        self.store, self.regions, self.order, self.location = store, regions, order, location
         self._events_of_teams, self.fork_rows = teams.events, teams.fork_rows_of(location)
-        self.n = store.n_rows("events", location)
-        self.done = False
         self.at = 0
         self._master, self._fork = teams.masters_of(location)
-        self.forker = int(teams.forker[location])
         self._spans: ForkSpans | None = None
         self._interval_start = self._interval_stop = self._last_join = NOTHING
         self._n_over = 0
@@ -344,13 +361,7 @@ class LocationScan:
             if is_other.any():
                 self.depends, self.n_known = distinct(self._master[is_other]), int(is_other.argmax())
         self.state = FIRST_STATE.copy()
-        self.first_row = int(store.first_rows[location])
-        self.published = NOTHING_PUBLISHED
-        self.phase_begin = self.phase_end = NOTHING
-        self.first_time = self.last_time = 0
-        self.program = -1
         self.buffers: ScanBuffers | None = None
-        self.is_device = is_device
         self._stop_times = flush_stops_of(store, np.array([location]))[0] if flush_stops is None else flush_stops
         tasks = TaskEvents.of(store, location)
         self._task_slots = tasks.slot
@@ -358,12 +369,6 @@ class LocationScan:
         self._site_rows = sites["row"] - self.first_row if sites else NOTHING
         self._sites = sites["call_site"] if sites else np.zeros(0, np.int32)
         self.tasks = ONE_TASK if not tasks.slot.size else tasks_of(tasks.n_tasks)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Pickle the results of the pass only, not its working state."""
-        if not self.done:
-            raise TypeError("a scan that is not done cannot be pickled")
-        return {name: getattr(self, name) for name in RESULTS}
 
     def enter_threads(self) -> None:
         """Start a thread that the program creates below THREADS, which is below the program, as in the reference.
@@ -389,7 +394,7 @@ class LocationScan:
     @property
     def progress(self) -> int:
         """A number that increases with every step of the scan."""
-        return self.at + self.n_known + self.done
+        return self.at + self.n_known + self.result.done
 
     @property
     def begins(self) -> Mask:
@@ -398,7 +403,7 @@ class LocationScan:
 
     @property
     def n_thread_events(self) -> int:
-        """Number of events of teams in its side table; only until it is `done`."""
+        """Number of events of teams in its side table."""
         return self._events_of_teams.at(self.location).row.size
 
     @property
@@ -432,14 +437,6 @@ class LocationScan:
         """Record that `n` more events are scanned, and the buffers and tasks with which the scan resumes later."""
         self.at += n
         self.buffers, self.tasks = buffers, tasks
-
-    def note(
-        self, n_calls: int, n_attributed: int, program: int, bad_exits: int, n_open: int, disordered: int, nested: int
-    ) -> None:
-        """Store results of the state once all events are scanned (`NOTED`); others stay in buffers until
-        `keep_results`."""
-        self.n_calls, self.n_attributed, self.program = n_calls, n_attributed, program
-        self.bad_exits, self.open, self.disordered, self.nested = bad_exits, n_open, disordered, nested
 
     def _team_intervals(self, time: Ints) -> tuple[Ints, Ints]:
         """Find the rows between which this thread belongs to teams of another thread, as far as the batch shows."""
@@ -519,34 +516,15 @@ class LocationScan:
         at, entry = self._site_rows[low:high] - self.at, len(self.regions) + self._sites[low:high]
         entered = self.regions.of_entry[entry]
         if (entered != region[at]).any() or (entered < 0).any():
-            raise self.damaged("an event enters another region than its call site in the table enter_sites")
+            raise self.result.damaged("an event enters another region than its call site in the table enter_sites")
         result[at] = entry
         return result
-
-    def damaged(self, what: str) -> StoreError:
-        """Return the error for inconsistent data of the location."""
-        return self.store.damaged(f"location {self.location}: {what}")
 
     @property
     def expected(self) -> tuple[int, int, int, int]:
         """Number of buffer flushes, task switches, begins in teams and forks in its side tables; -1 if unknown."""
         n_begins = self._parents.size if self.forker in (-1, self.location) else -1
         return self._stop_times.size, self._task_slots.size, n_begins, self.fork_rows.size
-
-    def finish(
-        self,
-        global_numbers: Ints,
-        paths: ColumnSlice,
-        calls: ColumnSlice,
-        events: ColumnSlice,
-        global_calls: ColumnSlice,
-    ) -> None:
-        """Store its results, and free the working state of the pass."""
-        self.paths, self.calls, self.events = paths, calls, events
-        self.global_calls, self.global_numbers = global_calls, global_numbers
-        self.done = True
-        # of a small location, the working state takes more memory than the results
-        self.__dict__ = {name: self.__dict__[name] for name in (*RESULTS, "at", "n_known")}
 
 
 def forks_of(scan: LocationScan, events_of_teams: TeamEvents, order: EventOrder) -> ForkSpans:

@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.dataflow.columns import CompoundTable, joined, pick
+from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import LocationStacks, scan_location
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.teams import Teams
-from tracecols.schema import Table
 from tracecols.schema.compound import COUNTER_VALUES, LOCATION_MARKERS, PARAMETER_VALUES
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
 from tracecols.store import Store
@@ -28,12 +27,12 @@ from tracecols.vectors import Ints
 Rows = dict[str, NDArray[Any]]
 
 
-def _instances(at_events: LocationStacks, event: Ints, location: int, first: int) -> Rows:
+def _instances(at_events: LocationStacks, event: Ints, location: int) -> Rows:
     """Return the columns that describe the region instances in which some events of a location lie.
 
-    Events are numbered within the location, whose first event is row `first`; numbers beyond the last event give null.
+    Events are numbered within the location; numbers beyond the last event give null.
     """
-    n = at_events.time.size
+    n, first = at_events.time.size, at_events.first
     enter = pick(at_events.enterptr, np.where(event < n, event, -1))
     # a thread may begin in a region that another thread has entered
     own = np.where(enter >= first, enter - first, -1)
@@ -49,14 +48,6 @@ def _instances(at_events: LocationStacks, event: Ints, location: int, first: int
     }
 
 
-def _together(table: Table, parts: Iterable[Rows]) -> CompoundTable:
-    """Concatenate the rows of some locations into a table."""
-    found = list(parts)
-    columns = {c.name: joined([of[c.name] for of in found] or [np.zeros(0, c.dtype)]) for c in table.columns}
-    columns = {c.name: columns[c.name].astype(c.dtype, copy=False) for c in table.columns}
-    return CompoundTable(table, columns[table.names[0]].size, columns)
-
-
 @step(WITHIN, "parameter_values")
 def parameter_values(
     facts: Facts, scans: Sequence[LocationScan], members: Iterable[int], team_instances: Teams
@@ -66,13 +57,13 @@ def parameter_values(
 
     def of_location(location: int) -> Rows:
         side = store.read("parameters", location, ["row", "parameter", "value", "string"])
-        at_events, first = scan_location(facts, scans, team_instances, location), scans[location].first_row
-        event = side["row"] - first
-        here = _instances(at_events, event, location, first)
+        at_events = scan_location(facts, scans, team_instances, location)
+        event = side["row"] - at_events.first
+        here = _instances(at_events, event, location)
         return {**here, **side, "event": side["row"], "time": at_events.time[event]}
 
     chosen = [i for i in np.asarray(members).tolist() if store.n_rows("parameters", i)]
-    return _together(PARAMETER_VALUES, map(of_location, chosen))
+    return CompoundTable.together(PARAMETER_VALUES, map(of_location, chosen))
 
 
 @step(WITHIN, "counter_values")
@@ -85,7 +76,7 @@ def counter_values(
     names = {number: f"metrics_{number}" for number in range(len(classes))}
 
     def of_location(location: int) -> Rows:
-        at_events, first = scan_location(facts, scans, team_instances, location), scans[location].first_row
+        at_events = scan_location(facts, scans, team_instances, location)
         found: list[Rows] = []
         for number, name in names.items():
             if not store.n_rows(name, location):
@@ -99,11 +90,11 @@ def counter_values(
         rows = {c: np.concatenate([of[c] for of in found]) for c in ("event", "counter", "value")}
         order = np.lexsort((rows["counter"], rows["event"]))
         rows = {c: values[order] for c, values in rows.items()}
-        event = rows["event"] - first
-        return {**_instances(at_events, event, location, first), **rows, "time": at_events.time[event]}
+        event = rows["event"] - at_events.first
+        return {**_instances(at_events, event, location), **rows, "time": at_events.time[event]}
 
     chosen = [i for i in np.asarray(members).tolist() if any(store.n_rows(name, i) for name in names.values())]
-    return _together(COUNTER_VALUES, map(of_location, chosen))
+    return CompoundTable.together(COUNTER_VALUES, map(of_location, chosen))
 
 
 @step(WITHIN, "location_markers")
@@ -123,11 +114,11 @@ def location_markers(
         at_events = scan_location(facts, scans, team_instances, location)
         # the next event lies in the same region instance as the marker
         event = np.searchsorted(np.maximum.accumulate(at_events.time), time[mine], "right")
-        here = _instances(at_events, event, location, scans[location].first_row)
+        here = _instances(at_events, event, location)
         return {**here, "marker": mine, "time": time[mine], "duration": duration[mine]}
 
     markers_of = _markers_about(facts, np.asarray(members).tolist())
-    return _together(LOCATION_MARKERS, (of_location(i, about) for i, about in markers_of.items() if about))
+    return CompoundTable.together(LOCATION_MARKERS, (of_location(i, about) for i, about in markers_of.items() if about))
 
 
 def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int]]:

@@ -23,8 +23,7 @@ def with_descendants(heads: Mask, end: NDArray[np.integer]) -> Mask:
     change = np.zeros(heads.size + 1, np.int64)
     change[:-1] += heads
     np.subtract.at(change, end[heads], 1)
-    result: Mask = np.cumsum(change)[:-1] > 0
-    return result
+    return np.cumsum(change)[:-1] > 0
 
 
 def count_descendants(mask: Mask, end: NDArray[np.integer]) -> Ints:
@@ -180,8 +179,7 @@ def merged_below_steps(
     if not own.size:
         return merged
     _, first, of = np.unique(np.stack([above, own], axis=1), axis=0, return_index=True, return_inverse=True)
-    result: Ints = first[of.reshape(-1)]
-    return result
+    return first[of.reshape(-1)]
 
 
 def named_or_numbered(name: NDArray[np.object_], wanted: str) -> Mask:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.scan.paths import named_or_numbered
 from tracecols.errors import AnalysisError
 from tracecols.given.arguments import did_you_mean, is_whole_number, show
@@ -174,17 +174,16 @@ class Periods(NamedTuple):
         given = {"phases": self.phases, "bins": self.bins, "bin_width": self.bin_width}
         return {name: value for name, value in given.items() if value is not None}
 
-    def divider(
-        self, regions: Regions, manifest: Mapping[str, Any], n_locations: int, focus: Ints | None = None
-    ) -> Divider:
+    def divider(self, d: Definitions, focus: Ints | None = None) -> Divider:
         """Return the divider of the time of a trace. `focus`: ticks of begin and end of the focus of each location, if
         it is to be distinguished; ignored for phases. Raises AnalysisError if no region has the name, or for bins
         without width."""
         if self.phases is not None:
-            return phases_of(self.phases, regions.name)
+            return phases_of(self.phases, d.regions.name)
         if self.bins is not None or self.bin_width is not None:
+            manifest = d.store.manifest
             everything = [[int(manifest["first_time"] or 0), after_last(manifest)]]
-            ends = np.repeat(np.array(everything, np.int64), n_locations, axis=0) if focus is None else focus
+            ends = np.repeat(np.array(everything, np.int64), d.n_locations, axis=0) if focus is None else focus
             return replace(_bins(self, manifest), focus=ends, has_focus=focus is not None)
         return WHOLE if focus is None else Divider(FOCUS, stacks.BY_TIME, focus=focus, has_focus=True)
 

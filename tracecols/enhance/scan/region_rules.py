@@ -86,8 +86,7 @@ def is_in(facts: Facts, call_path: NDArray[np.int32], rule: RegionRule) -> Mask:
     mask = facts.memo.get(rule)
     if mask is None:
         mask = facts.memo[rule] = np.append(rule(facts.regions)[facts.call_paths.region], False)
-    result: Mask = mask[call_path]
-    return result
+    return mask[call_path]
 
 
 def nothing(regions: Regions) -> Mask:

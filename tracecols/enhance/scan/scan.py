@@ -9,21 +9,20 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import joined_column, merged
+from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.enhance.dataflow.partitions import whole_processes
 from tracecols.enhance.dataflow.spill import Spill
-from tracecols.enhance.definitions.locations import Locations
-from tracecols.enhance.definitions.order import EventOrder
-from tracecols.enhance.definitions.regions import Regions
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.scan.batches import advance_together
-from tracecols.enhance.scan.gaps import WINDOW_EVENTS, sample_times
-from tracecols.enhance.scan.location_scan import BufferPool, LocationScan, flush_stops_of
-from tracecols.enhance.scan.periods import WHOLE, Divider
+from tracecols.enhance.scan.gaps import sample_times
+from tracecols.enhance.scan.location_scan import BufferPool, LocationScan, RunningScan, flush_stops_of
+from tracecols.enhance.scan.periods import Divider
 from tracecols.enhance.scan.teams import Teams
 from tracecols.kernels import stacks
-from tracecols.store import Store
 from tracecols.vectors import Ints, Mask
-from tracecols.work.executors import Report, not_reported
+from tracecols.work.executors import Report
 
 WAVE = 1 << 24
 """Events per thread of the processes that are scanned together, which limits memory; a process is never split."""
@@ -60,8 +59,7 @@ def inherited(scans: Sequence[LocationScan]) -> Mask:
     while (top != top[top]).any():
         top = top[top]
     above = parent[top]
-    is_inherited: Mask = (above < -1) & (above != stacks.IN_PROGRAM)
-    return is_inherited
+    return (above < -1) & (above != stacks.IN_PROGRAM)
 
 
 def plan_processes(members: Ints, n_events: Ints, process: NDArray[np.int32], size: int) -> list[Ints]:
@@ -70,22 +68,14 @@ def plan_processes(members: Ints, n_events: Ints, process: NDArray[np.int32], si
     return [members[group] for group in whole_processes(n_events[members], process[members], size)]
 
 
-def group_scans(scans: list[LocationScan]) -> list[list[LocationScan]]:
+def group_scans(scans: list[RunningScan]) -> list[list[RunningScan]]:
     """Group neighbours with few events for one thread, and sort the groups by descending number of events; `scans` are
     in the order of locations."""
-    groups: list[list[LocationScan]] = []
-    sizes: list[int] = []
-    for scan in scans:
-        if sizes and sizes[-1] + scan.n <= GROUP:
-            groups[-1].append(scan)
-            sizes[-1] += scan.n
-        else:
-            groups.append([scan])
-            sizes.append(scan.n)
-    return [groups[k] for k in sorted(range(len(groups)), key=lambda k: -sizes[k])]
+    groups = [scans[some] for some in bounded(np.array([scan.n for scan in scans], np.int64), GROUP)]
+    return sorted(groups, key=lambda group: -sum(scan.n for scan in group))
 
 
-def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]]:
+def share_out(groups: list[list[RunningScan]]) -> list[list[list[RunningScan]]]:
     """Assign each group to a separate thread, except groups of locations with few events, which all go to one
     thread."""
     is_small = [sum(scan.n for scan in group) < SMALL * len(group) for group in groups]
@@ -95,98 +85,80 @@ def share_out(groups: list[list[LocationScan]]) -> list[list[list[LocationScan]]
 
 
 def scan_locations(
-    store: Store,
-    regions: Regions,
-    locations: Locations,
-    order: EventOrder,
+    d: Definitions,
+    members: Ints,
+    divider: Divider,
     jobs: int,
     spill: Spill,
-    report: Report = not_reported,
-    divider: Divider = WHOLE,
-    members: Ints | None = None,
-    memory: int | None = None,
-    window: int = WINDOW_EVENTS,
+    report: Report,
+    memory: int | None,
+    window: int,
 ) -> list[LocationScan]:
     """Scan locations wave by wave; a location that inherits call paths is scanned after the ones it inherits from.
 
-    `spill` takes results that exceed the buffer pool; `members` are
-    the locations of whole processes, ascending, by default all; `memory` is in bytes per thread; later steps work on
-    about `window` events of a process at once. The result, in the order of the locations, does not depend on the number
-    of jobs and the division into waves.
+    `members` are the locations of whole processes, ascending; `spill` takes results that exceed the buffer pool;
+    `memory` is in bytes per thread; later steps work on about `window` events of a process at once. The result, in the
+    order of the locations, does not depend on the number of jobs and the division into waves.
     """
-    n_events, wave_events = store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
-    chosen = np.arange(n_events.size) if members is None else members
+    n_events, wave_events = d.store.n_events, jobs * (WAVE if memory is None else min(WAVE, memory // WAVE_BYTES))
     found: dict[int, LocationScan] = {}
     buffers = BufferPool(spill.large)
 
-    def prepare(members: Ints) -> dict[int, LocationScan]:
-        teams = Teams(store, locations, members, large=spill.large)
-        of_process = np.bincount(locations.process[members], n_events[members])
-        samples = {p: sample_times(store, int(of_process[p]), window) for p in set(locations.process[members].tolist())}
-        scans = {
-            i: LocationScan(
-                store,
-                regions,
-                teams,
-                order,
-                i,
-                stops,
-                bool(locations.is_device[i]),
-                divider,
-                samples[int(locations.process[i])],
-            )
-            for i, stops in zip(members.tolist(), flush_stops_of(store, members), strict=True)
-        }
-        for scan in scans.values():
+    def prepare(members: Ints) -> list[RunningScan]:
+        teams = Teams(d, members, large=spill.large)
+        of_process = np.bincount(d.process[members], n_events[members])
+        samples = {p: sample_times(d.store, int(of_process[p]), window) for p in distinct(d.process[members]).tolist()}
+        scans = [
+            RunningScan(d, teams, i, stops, bool(d.locations.is_device[i]), divider, samples[int(d.process[i])])
+            for i, stops in zip(members.tolist(), flush_stops_of(d.store, members), strict=True)
+        ]
+        for scan in scans:
             scan.enter_threads()
         return scans
 
     with ThreadPoolExecutor(jobs) as pool:
         # a wave is prepared while the previous one is scanned, unless that is a long process, which needs the memory
-        waves = iter(plan_processes(chosen, n_events, locations.process, wave_events))
+        waves = iter(plan_processes(members, n_events, d.process, wave_events))
 
-        def prepare_next() -> list[Future[dict[int, LocationScan]]]:
+        def prepare_next() -> list[Future[list[RunningScan]]]:
             return [
                 pool.submit(prepare, group)
                 for wave in islice(waves, 1)
-                for group in plan_processes(wave, n_events, locations.process, TEAMS)
+                for group in plan_processes(wave, n_events, d.process, TEAMS)
             ]
+
+        def advance(scans: list[RunningScan], give_up: bool = False) -> None:
+            advance_together(scans, found, buffers, spill, give_up)
 
         following = prepare_next()
         while following:
-            wave = {i: scan for future in following for i, scan in future.result().items()}
-            is_large = int(n_events[list(wave)].sum()) > wave_events
+            wave = [scan for future in following for scan in future.result()]
+            is_large = sum(scan.n for scan in wave) > wave_events
             following = [] if is_large else prepare_next()
-            found.update(wave)
-
-            def advance(scans: list[LocationScan], give_up: bool = False) -> None:
-                advance_together(scans, found, buffers, spill, give_up)
-
-            _scan_wave(list(wave.values()), advance, pool, report)
+            found.update((scan.location, scan.result) for scan in wave)
+            _scan_wave(wave, advance, pool, report)
             following = following or prepare_next()
-    return [found[i] for i in chosen.tolist()]
+    return [found[i] for i in members.tolist()]
 
 
 def _scan_wave(
-    scans: list[LocationScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Report
+    waiting: list[RunningScan], advance: Callable[..., None], pool: ThreadPoolExecutor, report: Report
 ) -> None:
-    """Scan some locations and those they depend on; `report` is called with the number of further events scanned."""
+    """Scan some locations and those they depend on; `report` is called with the number of further events scanned. Scans
+    that end are removed from the list, which frees what they needed."""
 
-    def advance_all(groups: list[list[LocationScan]]) -> None:
+    def advance_all(groups: list[list[RunningScan]]) -> None:
         for group in groups:
             advance(group)
 
-    waiting, n_scanned = scans, 0
-    ready = [s for s in scans if not s.depends.size]
+    ready = [s for s in waiting if not s.depends.size]
     while waiting:
-        before = sum(s.progress for s in scans)
+        before, n_before = sum(s.progress for s in waiting), sum(s.at for s in waiting)
         list(pool.map(advance_all, share_out(group_scans(ready))))
-        waiting = [s for s in waiting if not s.done]
-        if ready and sum(s.progress for s in scans) == before:
+        if ready and sum(s.progress for s in waiting) == before:
             # the masters of these teams never fork: the threads have no call path above
             for s in waiting:
                 advance([s], give_up=True)
-            waiting = [s for s in waiting if not s.done]
-        ready = waiting
-        n_before, n_scanned = n_scanned, sum(s.at for s in scans)
-        report(n_scanned - n_before)
+        report(sum(s.at for s in waiting) - n_before)
+        waiting[:] = [s for s in waiting if not s.result.done]
+        ready = [*waiting]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import bounded, mask_of, ranges
+from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.locations import Locations
 from tracecols.kernels import teams as kernels
 from tracecols.kernels.actions import FORK, JOIN, TEAM_BEGIN, TEAM_END, kinds_that
@@ -144,16 +145,12 @@ class Teams:
     """
 
     def __init__(
-        self,
-        store: Store,
-        locations: Locations,
-        members: Ints | None = None,
-        forker: Ints | None = None,
-        large: LargeArrays | None = None,
+        self, d: Definitions, members: Ints, forker: Ints | None = None, large: LargeArrays | None = None
     ) -> None:
+        locations = d.locations
         n_locations, self.large = len(locations), large or LargeArrays()
-        chosen = np.arange(n_locations) if members is None else np.sort(members)
-        self.events = _read(store, chosen, n_locations, self.large)
+        chosen = np.sort(members)
+        self.events = _read(d.store, chosen, n_locations, self.large)
         n_forks, n_begins = self._count(kernels.FORKS), self._count(kernels.BEGINS)
         self.forker = (
             self._forkers(locations, np.flatnonzero(n_forks), np.flatnonzero(n_begins)) if forker is None else forker

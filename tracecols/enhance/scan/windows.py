@@ -15,15 +15,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import ColumnSlice
-from tracecols.enhance.dataflow.grouping import Segments, number
+from tracecols.enhance.dataflow.grouping import Segments
+from tracecols.enhance.dataflow.grouping import number as numbered
 from tracecols.enhance.dataflow.partitions import Division, Partition, Window
+from tracecols.enhance.definitions.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import SAMPLES, TABLES
 from tracecols.enhance.scan.location_scan import LocationScan
-from tracecols.enhance.scan.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.region_rules import either, is_blocking_probe, is_in, is_polling
 from tracecols.kernels.gaps import BEGIN, BEGINS, CALLS, END, EVENTS, FIRST_ROW, FORK, JOIN, STOP_ROW, Gaps
 from tracecols.schema import EventKind
@@ -113,11 +113,8 @@ def divide_into_windows(division: Division, facts: Facts, scans: Sequence[Locati
         return division
     windows: list[Window] = []
     for partition in division.partitions:
-        cuts = _cuts_of(facts, scans, partition)
-        counted = CountedWindows(facts, partition.members)
-        parts = [counted.window(len(windows) + k, partition.number, *of) for k, of in enumerate(pairwise(cuts))]
-        whole = Window(len(windows), partition.number, partition.members)
-        windows += parts if parts and counted.are_separate else [whole]
+        parts = _windows_between(facts, partition, _cuts_of(facts, scans, partition), len(windows))
+        windows += parts or [Window(len(windows), partition.number, partition.members)]
     return replace(division, windows=tuple(windows))
 
 
@@ -195,44 +192,31 @@ def _are_in_series(facts: Facts, scans: Sequence[LocationScan], members: Ints, c
     return result
 
 
-class CountedWindows:
-    """Builder of the windows of a process in order of time, which counts the operations before each window.
-
-    `are_separate` is whether the acquisition numbers of each lock are greater in each window than in all earlier ones.
-    """
-
-    def __init__(self, facts: Facts, members: Ints) -> None:
-        self._store, self._members = facts.store, members
-        self._process = int(facts.process[members[0]]) if members.size else -1
-        self._collectives: Counter[int] = Counter()
-        self._acquisitions: dict[int, int] = {}
-        self.are_separate = True
-
-    def window(self, turn: int, partition: int, begin: _Cut, end: _Cut) -> Window:
-        """Return the next window."""
-        before = [[Numbered.COLLECTIVE, self._process, c, 0, 0, 0, n] for c, n in self._collectives.items()]
+def _windows_between(facts: Facts, partition: Partition, cuts: Sequence[_Cut], number: int) -> list[Window]:
+    """Return the windows of a process, numbered from `number` on, each with the numbers of collective operations before
+    it; none if acquisition numbers of a lock are not greater in each window than in all earlier ones."""
+    members, found = partition.members, list[Window]()
+    process = int(facts.process[members[0]]) if members.size else -1
+    collectives: Counter[int] = Counter()
+    acquired: dict[int, int] = {}
+    for begin, end in pairwise(cuts):
+        before = [[Numbered.COLLECTIVE, process, c, 0, 0, 0, n] for c, n in collectives.items()]
         numbers = np.array(before, np.int64).reshape(-1, N_COLUMNS)
         around = np.hstack([begin.begins, end.ends])
-        window = Window(turn, partition, self._members, begin.first, end.stop, numbers, around)
-        rows = self._read(window, "collectives", ["kind", "communicator"])
-        is_end = rows["kind"] == EventKind.MPI_COLLECTIVE_END
-        found, n = np.unique(rows["communicator"][is_end], return_counts=True)
-        self._collectives.update(dict(zip(found.tolist(), n.tolist(), strict=True)))
-        self._compare_locks(self._read(window, "locks", ["lock", "acquisition"]))
-        return window
-
-    def _read(self, window: Window, table: str, columns: list[str]) -> dict[str, NDArray[Any]]:
-        """Read the rows of a side table in a window."""
-        return self._store.between(window.members, rows_of(window)).read_together(table, window.members, columns)[0]
-
-    def _compare_locks(self, rows: Mapping[str, NDArray[Any]]) -> None:
-        """Compare the acquisition numbers with those in earlier windows."""
+        window = Window(number + len(found), partition.number, members, begin.first, end.stop, numbers, around)
+        store = facts.store.between(members, rows_of(window))
+        rows, _ = store.read_together("collectives", members, ["kind", "communicator"])
+        ended = rows["communicator"][rows["kind"] == EventKind.MPI_COLLECTIVE_END]
+        communicator, n_ended = np.unique(ended, return_counts=True)
+        collectives.update(dict(zip(communicator.tolist(), n_ended.tolist(), strict=True)))
+        rows, _ = store.read_together("locks", members, ["lock", "acquisition"])
         is_counted = rows["acquisition"] >= 0
-        lock, acquisition = rows["lock"][is_counted], rows["acquisition"][is_counted]
-        group, first = number(lock.astype(np.int64))
+        group, first = numbered(rows["lock"][is_counted].astype(np.int64))
         of = Segments(group, first.size)
-        for name, low, high in zip(
-            lock[first].tolist(), of.min(acquisition).tolist(), of.max(acquisition).tolist(), strict=True
-        ):
-            self.are_separate &= low > self._acquisitions.get(name, -1)
-            self._acquisitions[name] = high
+        lowest, highest = (extreme(rows["acquisition"][is_counted]).tolist() for extreme in (of.min, of.max))
+        locks = rows["lock"][is_counted][first].tolist()
+        if any(low <= acquired.get(lock, -1) for lock, low in zip(locks, lowest, strict=True)):
+            return []
+        acquired |= dict(zip(locks, highest, strict=True))
+        found.append(window)
+    return found

@@ -17,7 +17,7 @@ from tracecols.enhance.dataflow.grouping import combine, join_occurrences
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, WITHIN, step
 from tracecols.enhance.scan.facts import Facts
-from tracecols.enhance.scan.instances import CallInstances
+from tracecols.enhance.scan.instances import CALL, CallInstances
 from tracecols.kernels.actions import PUSH, action_table
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import CREATED_THREADS
@@ -33,10 +33,6 @@ FEW = 16
 ACTION = action_table(PUSH)
 
 KINDS = (K.THREAD_CREATE, K.THREAD_BEGIN, K.THREAD_WAIT, K.THREAD_END)
-
-
-CALL_COLUMNS = ("enter", "exit", "enter_time", "exit_time", "call_path")
-"""Columns of the calls that create threads and wait for them."""
 
 
 @step(WITHIN, "thread_lives")
@@ -91,7 +87,7 @@ def match_created_threads(facts: Facts, members: Ints, own_thread_lives: Sequenc
     created, waited, ended = of_begin(create), of_begin(wait), of_begin(end)
 
     def calls(role: str, events: Ints) -> dict[str, NDArray[Any]]:
-        return {f"{role}_{name}": pick(e[f"call_{name}"], events) for name in CALL_COLUMNS}
+        return {f"{role}_{name}": pick(e[f"call_{name}"], events) for name in CALL}
 
     return CompoundTable(
         CREATED_THREADS,
