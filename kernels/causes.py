@@ -110,14 +110,36 @@ def find_last_synchronisations(location_start, partner, groups, queries, last, l
 
 
 @kernel
-def find_last_of_kinds(location_start, kind, is_chosen, before):
-    """Find, before every point, the last point of the chosen kinds at the same location; `before` (n,) int32 or int64
-    is filled, -1 where there is none."""
+def find_last_meetings(location_start, kind, meets, inner, left, open_, before):
+    """Find the last point at which a location met other threads before each of its points, without those inside of
+    nested parallel regions that it has left: there it met only threads that it had forked itself.
+
+    Parameters
+    ----------
+    location_start : (n_locations + 1,) int64
+    kind : (n_points,) int8
+    meets : (n_kinds,) bool
+        Kinds of the points at which threads meet.
+    inner, left : (n_inner,) int64
+        The points at which locations enter nested regions, ascending, and the first point after each region.
+    open_ : (n_inner,) int64
+        Scratch: the regions entered and not left.
+    before : (n_points,) int32 or int64, written
+        -1 where there is none.
+    """
+    k = 0
     for here in range(location_start.size - 1):
-        last = np.int64(-1)
+        last, depth = np.int64(-1), 0
         for i in range(location_start[here], location_start[here + 1]):
+            while depth > 0 and i >= left[open_[depth - 1]]:
+                depth -= 1
+                last = np.int64(before[inner[open_[depth]]])
             before[i] = last
-            if is_chosen[kind[i]]:
+            if k < inner.size and inner[k] == i:
+                open_[depth] = k
+                depth += 1
+                k += 1
+            if meets[kind[i]]:
                 last = np.int64(i)
 
 

@@ -198,6 +198,67 @@ def test_created_threads__of_slices_that_begin_after_their_creation_cause_waits_
         assert ticks(cube, "critical_path") == {("main", 0): 9, (f"main/{JOIN}", 0): 1, ("f", 1): f, ("g", 1): 38}
 
 
+@pytest.mark.parametrize("by_creator", [True, False], ids=["creator", "created"])
+def test_created_threads__last_synchronise_with_their_creators_at_the_creation(by_creator):
+    """One of the two holds a lock from 103 to 154, for which the other waits from 110 on: for 44 ticks.
+
+    The creator has executed the same function for 100 ticks before the creation: these make nobody wait, and are not
+    compared with those of the created thread.
+    """
+    program = Program(processes=1, threads=2)
+    for name, role in ((CREATE, "thread_create"), (JOIN, "thread_wait"), (LOCK, "wrapper"), (UNLOCK, "wrapper")):
+        program.region(name, "pthread", role)
+    pool = program.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1])
+    main, thread = program.locations
+    main.call(0, 100, "f").enter(100, CREATE).create_thread(101, 1, pool).leave(102)
+    thread.begin_thread(102, 1, pool)
+    holds, waits = (main, thread) if by_creator else (thread, main)
+    holds.enter(102, LOCK).acquire(103, 1, 1, PTHREAD).leave(103).call(103, 153, "f").enter(153, UNLOCK)
+    holds.release(154, 1, 1, PTHREAD).leave(154)
+    waits.call(102, 110, "g").enter(110, LOCK).acquire(155, 1, 2, PTHREAD).leave(155).enter(155, UNLOCK)
+    waits.release(156, 1, 2, PTHREAD).leave(156)
+    thread.end_thread(160, 1, pool)
+    main.enter(160, JOIN).wait_for_thread(161, 1, pool).leave(162)
+    with program.trace() as trace:
+        cube = lawful(trace)
+    of_holder = 0 if by_creator else 1
+    assert ticks(cube, "pthread_lock_contention_mutex_lock") == {(LOCK, 1 - of_holder): 44}
+    # in proportion to the 50 ticks of the function and 1 of the lock call
+    assert ticks(cube, "delay_lock") == {("f", of_holder): 43, (LOCK, of_holder): 1}
+
+
+def test_nested_teams__do_not_end_the_intervals_of_the_teams_around_them():
+    """The master of a team forks another one in it, and comes to the barrier of its team at 99, 79 ticks after the
+    other thread of the team."""
+    program = Program(processes=1, threads=3)
+    inside, barrier = "!$omp parallel @a.c:2", "!$omp implicit barrier @a.c:9"
+    outer, inner = (
+        program.define("communicators", kind="group", paradigm="openmp", flags=0, members=members)
+        for members in ([0, 1], [0, 2])
+    )
+    master, other, guest = program.locations
+    master.enter(0, "main").fork(0)
+    for thread in (master, other):
+        thread.begin_team(0, outer).enter(0, PARALLEL)
+    other.call(0, 20, "f").enter(20, barrier).leave(100).leave(100).end_team(100, outer)
+    master.fork(0)
+    for thread, end in ((master, 50), (guest, 98)):
+        thread.begin_team(0, inner).enter(0, inside).call(0, end, "g").enter(end, barrier).leave(98).leave(98)
+        thread.end_team(98, inner)
+    master.join(98).call(98, 99, "h").enter(99, barrier).leave(100).leave(100).end_team(100, outer)
+    master.join(100).leave(101)
+    with program.trace() as trace:
+        cube = lawful(trace)
+    nested = f"main/{PARALLEL}/{inside}"
+    assert ticks(cube, "omp_ibarrier_wait") == {(f"main/{PARALLEL}/{barrier}", 1): 79, (f"{nested}/{barrier}", 0): 48}
+    # since both forked, the master has executed g for 50 ticks and h for 1, and has waited for 48; the guest has
+    # executed g for 48 ticks more than the master
+    assert ticks(cube, "delay_ompbarrier") == {
+        (f"{nested}/g", 0): 40, (f"main/{PARALLEL}/h", 0): 1, (f"{nested}/g", 2): 48,
+    }  # fmt: skip
+    assert ticks(cube, "delay_ompbarrier_longterm") == {(f"{nested}/g", 2): 38}
+
+
 def test_created_threads__do_nothing_before_they_begin(opened, tmp_path):
     """The time since the start of the run used to count for THREADS, where nothing is executed."""
     archive, (main, thread), pool = pthreads(tmp_path)

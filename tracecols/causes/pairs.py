@@ -71,8 +71,10 @@ intervals begin where the waiting and the causing process last synchronised with
 operations begin where all of their members did."""
 
 OF_THREADS = np.isin(DELAYS, ("thread_barrier", "lock", "join", "condition"))
+OF_CREATED = np.isin(DELAYS, ("lock", "join", "condition"))
 THREADS_MEET = np.isin(np.arange(len(POINTS)), (FORK, THREAD_BARRIER, CREATED))
-"""Masks of the kinds of delays between threads, and of the kinds of points at which threads synchronise."""
+"""Masks of the kinds of delays between threads, of those between threads that the program creates, and of the kinds of
+points at which threads synchronise."""
 
 
 SINCE = ("cause_since", "waiting_since", "own_since", "counts_from")
@@ -164,7 +166,8 @@ def match_causes(
     def find_intervals(of_threads: bool) -> None:
         # the two calls find the intervals of different pairs
         if of_threads:
-            _intervals_of_threads(rows, points, pairs, idle_since, kept, since, large)
+            nested = _nested_regions(facts, quirks, rows, every_thread_regions, division, large)
+            _intervals_of_threads(rows, points, pairs, nested, idle_since, kept, since, large)
         else:
             _intervals_of_processes(facts, quirks, rows, points, pairs, since, large)
 
@@ -414,21 +417,10 @@ def _idle_between(
 
     `regions` are the parallel regions of their masters (`_regions_of`); the masters end at the points `ends`.
     """
-    # the regions of each window are in this order already
-    order = np.argsort(regions["enter"], kind="stable")
-    leaves = np.where(regions["exit"] >= 0, regions["exit"], AT_END)[order]
+    order, outer = _outermost(regions)
+    order = order[outer]
     of, enter = regions["location"][order].astype(np.int64), regions["enter"][order]
-    # rows ascend from location to location, so the last EXIT is a running maximum over all, except for regions never
-    # left
-    open_here = np.isin(of, of[leaves == AT_END])
-    left = np.maximum.accumulate(np.where(leaves == AT_END, -1, leaves)) if leaves.size else leaves
-    before = np.append(-1, left[:-1])
-    outer = enter > before[: enter.size]
-    for i in distinct(of[open_here]).tolist():
-        # a region that is never left encloses all that follow
-        mine = np.flatnonzero(of == i)
-        outer[mine[int(np.argmax(leaves[mine] == AT_END)) + 1 :]] = False
-    order, leaves, of, enter = order[outer], leaves[outer], of[outer], enter[outer]
+    leaves = _leaves(regions)[order]
     stays_open = distinct(of[(leaves == AT_END) | (regions["join_row"][order] < 0)])
     ends = ends[~np.isin(location[ends], stays_open)]
     idle = np.concatenate([points_at(rows, enter), ends])
@@ -442,11 +434,63 @@ def _idle_between(
     return idle[known], before[known]
 
 
-def _regions_of(is_master: Mask, threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
-    """Put the parallel regions of masters together; four columns of `points.ParallelRegions`."""
+def _leaves(regions: dict[str, NDArray[Any]]) -> Ints:
+    """Return the rows at which parallel regions are left, `AT_END` for those that never are."""
+    return np.where(regions["exit"] >= 0, regions["exit"], AT_END)
+
+
+def _outermost(regions: dict[str, NDArray[Any]]) -> tuple[Ints, Mask]:
+    """Order parallel regions by the rows of their ENTERs, and mark those that are in no other region of their
+    location."""
+    # the regions of each window are in this order already
+    order = np.argsort(regions["enter"], kind="stable")
+    leaves, of, enter = _leaves(regions)[order], regions["location"][order], regions["enter"][order]
+    # rows ascend from location to location, so the last EXIT is a running maximum over all, except for regions never
+    # left
+    open_here = np.isin(of, of[leaves == AT_END])
+    left = np.maximum.accumulate(np.where(leaves == AT_END, -1, leaves)) if leaves.size else leaves
+    before = np.append(-1, left[:-1])
+    outer = enter > before[: enter.size]
+    for i in distinct(of[open_here]).tolist():
+        # a region that is never left encloses all that follow
+        mine = np.flatnonzero(of == i)
+        outer[mine[int(np.argmax(leaves[mine] == AT_END)) + 1 :]] = False
+    return order, outer
+
+
+def _nested_regions(
+    facts: Facts,
+    quirks: Quirks,
+    rows: ranking.Rows,
+    threads: Sequence[ParallelRegions],
+    division: Division,
+    large: LargeArrays,
+) -> tuple[Ints, Ints]:
+    """Find the points at which locations enter parallel regions inside of others and leave them later, ascending, and
+    the first point after each of these regions; none for the reference, which does not distinguish them."""
+    found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
+    start = location_starts_of(rows)
+    for partition in division.partitions if has_openmp(facts) and not quirks.leaves_out_others else ():
+        every = np.ones(facts.n_locations, bool)
+        regions = _regions_of(every, [threads[k] for k in division.windows_of(partition.number)])
+        order, outer = _outermost(regions)
+        inner = order[~outer]
+        inner = inner[regions["exit"][inner] >= 0]
+        enters, last = points_at(rows, regions["enter"][inner]), np.empty(inner.size, np.int64)
+        ranking.number_rows_before(regions["exit"][inner], rows, start, last)
+        known = enters >= 0
+        found.append((enters[known], last[known] + 1))
+    n = sum(enters.size for enters, _ in found)
+    enters, left = (large.joined(n, np.int64, of) for of in zip(*found, strict=True))
+    order = np.argsort(enters)
+    return enters[order], left[order]
+
+
+def _regions_of(chosen: Mask, threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
+    """Put the parallel regions of some locations together; four columns of `points.ParallelRegions`."""
     found: dict[str, list[NDArray[Any]]] = {c: [] for c in ("location", "enter", "exit", "join_row")}
     for t in threads:
-        of = np.flatnonzero(is_master[t.regions.column("location")])
+        of = np.flatnonzero(chosen[t.regions.column("location")])
         for c, parts in found.items():
             parts.append(t.regions.column(c)[of])
     return {c: np.concatenate(parts) for c, parts in found.items()}
@@ -462,21 +506,24 @@ def _intervals_of_threads(
     rows: ranking.Rows,
     points: Columns,
     pairs: Columns,
+    nested: tuple[Ints, Ints],
     idle_since: Ints,
     kept: NDArray[np.signedinteger[Any]],
     since: Since,
     large: LargeArrays,
 ) -> None:
-    """Find where the intervals of pairs of threads begin: at the last preceding point of threads.
+    """Find where the intervals of pairs of threads begin: at the last preceding point of threads, without those inside
+    of nested parallel regions that have ended.
 
-    `idle_since` is from `_idle_threads`; `kept` is the number of each pair in `_pairs`, in which those of idle threads
-    come first.
+    `nested` is from `_nested_regions`, `idle_since` from `_idle_threads`; `kept` is the number of each pair in
+    `_pairs`, in which those of idle threads come first.
     """
     cause_since, waiting_since = since["cause_since"], since["waiting_since"]
     before = large.empty(len(points), cause_since.dtype)
     either = OF_THREADS | (np.arange(OF_THREADS.size) == IDLE)
     with in_order(points.kind, before, pairs.kind, pairs.cause, cause_since):
-        kernels.find_last_of_kinds(location_starts_of(rows), points.kind, THREADS_MEET, before)
+        open_ = np.empty_like(nested[0])
+        kernels.find_last_meetings(location_starts_of(rows), points.kind, THREADS_MEET, *nested, open_, before)
         kernels.begin_at_points(pairs.kind, either, pairs.cause, before, cause_since)
     # the waiting points of consecutive pairs are on different locations
     with in_order(pairs.kind, pairs.waiting, waiting_since):
@@ -484,12 +531,20 @@ def _intervals_of_threads(
     if idle_since.size:
         idle = large.chosen(len(pairs), lambda here: pairs.kind[here] == IDLE)
         cause_since[idle] = idle_since[kept[idle]]
-    # a thread and its creator synchronise last at its creation
-    joins = large.chosen(len(pairs), lambda here: pairs.kind[here] == DELAYS.index("join"))
-    joins = joins[pick(points.kind, cause_since[joins]) == CREATED]
-    creates, waiting = points.at("set", cause_since[joins]), pairs.waiting[joins]
-    by_creator = (creates >= 0) & (pick(points.location, creates) == points.location[waiting]) & (creates < waiting)
-    waiting_since[joins[by_creator]] = creates[by_creator]
+    _begin_at_creations(points, pairs, since, large)
+
+
+def _begin_at_creations(points: Columns, pairs: Columns, since: Since, large: LargeArrays) -> None:
+    """Let the interval of a wait between a created thread and its creator begin at the creation on both sides."""
+    rows = large.chosen(len(pairs), lambda here: OF_CREATED[pairs.kind[here]])
+    sides = (pairs.cause[rows], since["cause_since"]), (pairs.waiting[rows], since["waiting_since"])
+    for (_, since_of_created), (other, since_of_creator) in (sides, sides[::-1]):
+        born = since_of_created[rows]
+        at = np.flatnonzero(pick(points.kind, born) == CREATED)
+        creates = points.at("set", born[at])
+        by_other = (creates >= 0) & (pick(points.location, creates) == points.location[other[at]])
+        by_other &= creates < other[at]
+        since_of_creator[rows[at[by_other]]] = creates[by_other]
 
 
 def _intervals_of_processes(
