@@ -217,7 +217,7 @@ def test_phases__memory_grows_with_the_cells_that_are_not_zero(tmp_path):
         ({"bin_width": 0.0}, "cannot be 0.0 s wide"),
         ({"bin_width": float("nan")}, "cannot be nan s wide"),
         ({"bin_width": 1e-30}, "narrower than a tick"),
-        ({"bins": 2, "properties": "imbalance"}, "without the sign, cannot be divided into bins"),
+        ({"bins": 2, "properties": "imbalance"}, "a mean over locations cannot be divided into bins"),
     ],
 )
 def test_periods__that_make_no_sense_are_refused(given_, message):

@@ -93,7 +93,7 @@ def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(prop
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("no.severity", "cannot read no.severity"), ("no.trace", "no such store: no.trace")]
+    ("name", "words"), [("no.severity", "no such cube: no.severity"), ("no.trace", "no such store: no.trace")]
 )
 def test_export__of_what_does_not_exist_says_so(name, words):
     """It said that it is a store without severities."""

@@ -677,7 +677,7 @@ def test_read__says_what_is_wrong_in_a_cubex(members, words, tmp_path):
 
 def test_read__says_what_is_no_cube(tmp_path):
     path = tmp_path / "x.cubex"
-    with pytest.raises(SeverityError, match=r"cannot read .*No such file"):
+    with pytest.raises(SeverityError, match="no such cube: "):
         read_cube(path)
     path.write_bytes(b"")
     with pytest.raises(SeverityError, match=r"neither a \.severity folder, nor"):

@@ -325,7 +325,7 @@ def test_epilog__that_unpacks_without_measure(tmp_path):
     # 31 kB unpack to 31 MB of 16 million empty records, which used to be read one by one: 19 s and more
     with within(15):
         for head, words in (
-            (b"EPILOG\0\1\x09\1", "unpacks to more than 4,194,304, which traces do not\n.*gunzip"),
+            (b"EPILOG\0\1\x09\1", "unpacks to more than 4,194,304, which no trace does\n.*gunzip"),
             (b"EPILOG\0\x09\x09\1", "EPILOG version 9.9, which is not supported"),
             (b"SOMETHING\0", "is not an EPILOG file"),
         ):

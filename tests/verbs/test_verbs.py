@@ -561,7 +561,7 @@ def test_waits_by_cause__equal_a_loop_over_the_waits(name, hybrid):
 def test_waits_by_cause__of_what_is_not_there(hybrid):
     for asked, words in (
         ({"cause": "MPI_Ssendd"}, "no call path matches 'MPI_Ssendd'"),
-        ({"property": "comp"}, "property 'comp' is no wait state that says who causes it"),
+        ({"property": "comp"}, "property 'comp' is not a wait state with recorded causes"),
         ({"property": "nothing"}, "nothing"),
         ({"cause": 3}, "a call path is given as a text, not as 3"),
         ({"rank": 99}, "no location .*99"),

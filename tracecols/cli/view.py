@@ -114,7 +114,7 @@ def view(
             url = f"{server.url}{page}#{shown}" if shown else f"{server.url}{page}"
             _say_where(url, server.server_port)
             if first.timeline.prepared.is_first and preparing is not None:
-                echo("Waits, their causes and the critical path are being looked for: the page says how far that is.")
+                echo("Waits, their causes and the critical path are still being analysed: the page shows the progress.")
                 preparing.later(
                     server.rest.watch, lambda found: server.show(run_of(store, found, cube)), server.rest.failed
                 )
