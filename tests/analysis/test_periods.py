@@ -462,7 +462,7 @@ def test_similar_periods__groups_phases_and_names_outliers():
 
 def test_similar_periods__counts_of_polling_do_not_divide_phases():
     """25 iterations, all but three within 0.4 % of each other, with varying numbers of polls: groups of 22 and 2, and
-    one outlier, not one group per number of calls (cloverleaf, issue 33, number 6)."""
+    one outlier, not one group per number of calls (cloverleaf)."""
     program = Program()
     main = program.masters[0].enter(0, "main")
     t = 0

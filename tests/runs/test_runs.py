@@ -1,4 +1,4 @@
-"""Experiments: runs with parameters, changes among them, growth of times (issue 35, part 4)."""
+"""Experiments: runs with parameters, changes among them, growth of times."""
 
 from __future__ import annotations
 

@@ -679,7 +679,6 @@ def test_local_workers__that_do_not_fit_into_memory_are_not_started(trace):
 
 @pytest.mark.slow
 def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(trace, tmp_path):
-    """Folders of workers used to remain after the next command (issue 30, number 12)."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
