@@ -185,7 +185,7 @@ def test_by_subdomain__says_what_is_no_mapping(cube):
     for given, words in (
         (7, "does not give subdomains"),
         ({0: 1}, "is not the name"),
-        (lambda rank, thread: 3, "is no name"),
+        (lambda rank, thread: 3, "is not the name"),
     ):
         with pytest.raises(SeverityError, match=words):
             cube.by_subdomain("time", given)
