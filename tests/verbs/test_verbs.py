@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import DATA, SHARED
+from conftest import DATA, SHARED, slow
 from support.flushed import late_event, program
 from support.recordings import ALIKE
 
@@ -138,7 +138,9 @@ def test_answers__are_drawn(name, hybrid, gloo):
     plt.close("all")
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize(
+    "name", [*(q for q in QUESTIONS if q == question(q)), *slow(q for q in QUESTIONS if q != question(q))]
+)
 def test_answers__without_rows_are_drawn_as_axes_with_labels(name, hybrid, gloo, recwarn):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
