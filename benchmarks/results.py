@@ -180,28 +180,40 @@ GOAL_FIGURES: dict[str, Callable[[Any, Any], float]] = {
 """Figures that goals are set for, of the results of a step and those of the step to which they are relative."""
 
 
+def _trace(row: dict[str, Any]) -> str:
+    return f"{row['about']}; {short(row['n_events'] / 1e6)} M events"
+
+
 def against_goals(found: pd.DataFrame) -> str:
-    """Tabulate the figures that have goals, with the yardsticks of their workloads."""
+    """Tabulate the figures that have goals."""
     rows_of = {(r["workload"], r["step"]): r for r in found.to_dict("records")}
     rows = []
     for goal in goals.GOALS:
         row, base = rows_of.get((goal.workload, goal.step)), rows_of.get((goal.workload, goal.base))
         if row is not None and (base is not None or not goal.base):
             figure = GOAL_FIGURES[goal.figure](row, base)
-            yardsticks = [rows_of.get((goal.workload, name)) for name in ("copy", "pyarrow")]
-            rates = [short(y["rate"]) if y else "" for y in yardsticks]
             to = "" if goal.figure.endswith("beyond") else "of "
             relative = f"{goal.figure} {to}{STEPS[goal.base].title}" if goal.base else goal.figure
-            trace = f"{row['about']}; {short(row['n_events'] / 1e6)} M events"
-            rows.append([STEPS[goal.step].title, trace, relative, short(goal.value), short(figure), *rates])
-    headings = ["step", "trace", "figure", "goal", "measured", "copy, M events/s", "pyarrow, M events/s"]
-    return markdown("Goals", headings, rows, 3) if rows else ""
+            rows.append([STEPS[goal.step].title, _trace(row), relative, short(goal.value), short(figure)])
+    return markdown("Goals", ["step", "trace", "figure", "goal", "measured"], rows, 3) if rows else ""
+
+
+def yardsticks(found: pd.DataFrame) -> str:
+    """Tabulate the yardsticks on the workloads of goals."""
+    rows_of = {(r["workload"], r["step"]): r for r in found.to_dict("records")}
+    names = "copy", "pyarrow"
+    rows = [
+        [_trace(next(filter(None, of))), *(short(row["rate"]) if row else "" for row in of)]
+        for workload in dict.fromkeys(goal.workload for goal in goals.GOALS)
+        if any(of := [rows_of.get((workload, name)) for name in names])
+    ]
+    return markdown("Yardsticks", ["trace", *(f"{name}, M events/s" for name in names)], rows) if rows else ""
 
 
 def tables(found: pd.DataFrame) -> list[str]:
-    """Return all tables: goals, figures on all workloads, growth, other tools, and all figures of each workload."""
+    """Return all tables: goals and yardsticks, figures on all workloads, growth, other tools, and all figures of each workload."""
     alone = found[found["series"] == ""]
-    made = [circumstances(found), against_goals(found)]
+    made = [circumstances(found), against_goals(found), yardsticks(found)]
     made += [overview(alone), families(alone)] if len(alone) else []
     made += [growth(found, series) for series in SERIES]
     made.append(others(found))

@@ -184,7 +184,7 @@ def find_anchor(path: str | Path) -> Path:
     that is recognised but cannot be read."""
     path = as_path(path, SourceError)
     if "\0" in str(path) or not has_file(path):
-        raise SourceError(f"no such file or folder: {path}")
+        raise SourceError(f"no such file or folder: {path}\n  give a trace archive: its folder, or its anchor file")
 
     if kind_of_folder(path) and (what := instead(path, "a trace archive")):
         raise SourceError(what)

@@ -105,7 +105,7 @@ def _clock_of(path: Path, offsets: list[tuple[float, float]]) -> decode.Clock:
     if not offsets:
         return NO_OFFSET
     if any(not abs(x) < LONGEST for pair in offsets for x in pair):
-        raise SourceError(f"{path}: a clock offset is impossible or no number\n  {DAMAGED}")
+        raise SourceError(f"{path}: a clock offset is not a number, or impossible\n  {DAMAGED}")
     (l0, o0), (l1, o1) = offsets[0], offsets[-1]
     if len(offsets) == 1:
         return NO_OFFSET._replace(local=l0, offset=o0)

@@ -103,7 +103,7 @@ class Container:
                 n += len(block)
                 if n > limit:
                     raise SourceError(
-                        f"{self.path} has {size:,} bytes and unpacks to more than {limit:,}, which traces do not\n"
+                        f"{self.path} has {size:,} bytes and unpacks to more than {limit:,}, which no trace does\n"
                         "  copy the trace again; if it is one all the same, unpack it with gunzip"
                     )
                 write(whole, block)

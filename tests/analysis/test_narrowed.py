@@ -1,5 +1,4 @@
-"""Cubes record what they are narrowed to, have distinct names, and no file is overwritten silently (issue 13, number
-17)."""
+"""Cubes record what they are narrowed to, have distinct names, and no file is overwritten silently."""
 
 import json
 import re

@@ -216,7 +216,7 @@ def test_phases__memory_grows_with_the_cells_that_are_not_zero(tmp_path):
         ({"bin_width": 0.0}, "cannot be 0.0 s wide"),
         ({"bin_width": float("nan")}, "cannot be nan s wide"),
         ({"bin_width": 1e-30}, "narrower than a tick"),
-        ({"bins": 2, "properties": "imbalance"}, "without the sign, cannot be divided into bins"),
+        ({"bins": 2, "properties": "imbalance"}, "a mean over locations cannot be divided into bins"),
     ],
 )
 def test_periods__that_make_no_sense_are_refused(given_, message):
@@ -459,7 +459,7 @@ def test_similar_periods__groups_phases_and_names_outliers():
 
 def test_similar_periods__counts_of_polling_do_not_divide_phases():
     """25 iterations, all but three within 0.4 % of each other, with varying numbers of polls: groups of 22 and 2, and
-    one outlier, not one group per number of calls (cloverleaf, issue 33, number 6)."""
+    one outlier, not one group per number of calls (cloverleaf)."""
     program = Program()
     main = program.masters[0].enter(0, "main")
     t = 0

@@ -1,4 +1,4 @@
-"""The progress of long work that a user sees (issue 13, number 23)."""
+"""The progress of long work that a user sees."""
 
 import io
 import sys
@@ -42,7 +42,6 @@ def store(tmp_path_factory, data):
 
 @pytest.mark.parametrize("part", [1 << 18, 64])
 def test_bar__goes_over_scan_and_search(part, store, monkeypatch):
-    """It used to show 100 % for the second half of the work, since only the scan was reported."""
     monkeypatch.setattr(partitions, "PARTITION_ROWS", part)
     for work in (
         lambda model, report: analyze_model(model, progress=report),
@@ -72,7 +71,6 @@ def test_phases__of_nothing_and_of_nobody():
 
 
 def test_bar__says_that_kernels_are_compiled(monkeypatch):
-    """A first run used to show 0 % for 13 s without a message."""
     import numba
     from numba.extending import overload
 

@@ -172,7 +172,7 @@ def test_seconds__count_from_the_start_of_the_recording(trace):
     assert trace.seconds(trace.ticks(0.25)) == pytest.approx(0.25, abs=1e-9)
 
 
-# -- seconds (issue 13, number 12) -------------------------------------------------------------------------------------
+# -- seconds -----------------------------------------------------------------------------------------------------------
 
 
 def test_duration__of_differences_does_not_depend_on_the_origin_of_the_clock(trace):
@@ -191,7 +191,6 @@ def test_duration__of_differences_does_not_depend_on_the_origin_of_the_clock(tra
 
 @pytest.mark.parametrize("convert", ["seconds", "duration"])
 def test_seconds__of_a_series_are_a_series(convert, trace):
-    """They used to be returned as arrays, which have no index."""
     times = trace.messages.send_time.iloc[[4, 2]].rename("sent")
     found = getattr(trace, convert)(times)
     assert found.index.tolist() == [4, 2]

@@ -244,7 +244,7 @@ def test_chains__to_the_begin_of_the_trace_are_not_kept():
         tracemalloc.stop()
 
 
-# -- programs with MPI or OpenMP --------------------------------------------------------------------------------------
+# -- programs with MPI or OpenMP ---------------------------------------------------------------------------------------
 
 
 def path_of(program):

@@ -400,7 +400,6 @@ def test_tasks__that_begin_before_and_end_after_the_last_thread_comes_are_on_the
 
 
 def test_tasks__time_in_a_barrier_before_and_between_them_counts_for_the_barrier(opened, tmp_path):
-    """It used to count for TASKS, where nothing is executed."""
     (master, worker), execute, finish = team_of_two(tmp_path, 160)
     worker.enter(10, IMPLICIT).leave(160, IMPLICIT)
     master.enter(100, IMPLICIT)

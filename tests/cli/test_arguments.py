@@ -1,4 +1,4 @@
-"""Wrong arguments are refused with a clear error, whichever function is called (issue 13, number 21)."""
+"""Wrong arguments are refused with a clear error, whichever function is called."""
 
 import math
 import pickle

@@ -1,5 +1,4 @@
-"""Arguments of `analyze` are checked before events are read, and lists with commas are understood (issue 30, number
-21)."""
+"""Arguments of `analyze` are checked before events are read, and lists with commas are understood."""
 
 import pytest
 from support.command_line import executed, run
@@ -83,7 +82,6 @@ def test_analyze__takes_lists_with_commas(store, tmp_path):
 
 @pytest.mark.parametrize("properties", [["delay", "time"], ["comp"], ["time"]])
 def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(properties, store):
-    """It used to say that nothing costs as much as 0.5 %."""
     text = tracecols.open(store).analyze(properties=properties).diagnosis().text()
     assert (
         "No findings: they are about wait states and overheads, and this cube was narrowed to other properties" in text
@@ -93,10 +91,9 @@ def test_diagnosis__of_a_cube_without_losses_says_why_there_are_no_findings(prop
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("no.severity", "cannot read no.severity"), ("no.trace", "no such store: no.trace")]
+    ("name", "words"), [("no.severity", "no such cube: no.severity"), ("no.trace", "no such store: no.trace")]
 )
 def test_export__of_what_does_not_exist_says_so(name, words):
-    """It said that it is a store without severities."""
     result = run("export", name, "x.cubex")
     assert result.exit_code == 1 and words in result.output
 
@@ -126,5 +123,4 @@ def test_region__that_is_not_defined_is_refused_before_events_are_read(words, st
     ],
 )
 def test_option__with_two_values_for_one_name_is_refused(words, name, store):
-    """The last one used to count."""
     assert f"{name} is given twice" in executed(*words.format(store).split(), code=2)

@@ -147,7 +147,6 @@ def test_non_blocking_collectives__are_understood(tmp_path, archive):
 
 @pytest.mark.parametrize("command", ["info", "check"])
 def test_archives__are_taken_where_stores_are(command, work, data, tmp_path, monkeypatch):
-    """Issue 13, number 24: "convert the trace again" was said to somebody who has an archive."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     of_store = run(command, work / "h.trace")
@@ -275,7 +274,7 @@ def test_export__writes_tables_of_a_store(work, tmp_path, table):
 
 
 def test_export__of_a_table_is_for_people_unless_raw_is_asked_for(work, tmp_path):
-    """Seconds, ranks, threads and names, or ticks and rows; the unit of every column is in the file (issue 33, 6)."""
+    """Seconds, ranks, threads and names, or ticks and rows; the unit of every column is in the file."""
     trace = tracecols.open(work / "h.trace")
     for more, frame in (((), trace.frame("messages")), (("--raw",), trace.frame("messages", raw=True))):
         path = tmp_path / f"t{len(more)}.parquet"
@@ -349,7 +348,7 @@ def test_commands__that_are_mistyped_are_suggested():
 
 @pytest.mark.slow
 def test_info__tells_by_how_much_root_causes_differ_from_those_of_scalasca(tmp_path):
-    """It is shown for a cube, and not after every analysis (issue 33, number 6)."""
+    """It is shown for a cube, and not after every analysis."""
     cube = tmp_path / "x.severity"
     trace = tracecols.convert(DATA / "hybrid_2x3", tmp_path / "x.trace", jobs=1)
     assert "conventions scalasca" not in run("analyze", trace, "-o", cube).output

@@ -1,5 +1,4 @@
-"""An archive in the place of a store, a store in the place of an archive, and times without units (issue 30, number
-22)."""
+"""An archive in the place of a store, a store in the place of an archive, and times without units."""
 
 from __future__ import annotations
 

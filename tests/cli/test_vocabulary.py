@@ -1,5 +1,5 @@
 """One vocabulary of options: an option that several commands have is declared once, earlier spellings work with a note,
-and the table of the documentation is generated from the declarations (issue 33, number 6)."""
+and the table of the documentation is generated from the declarations."""
 
 from __future__ import annotations
 

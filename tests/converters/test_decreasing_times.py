@@ -1,5 +1,4 @@
-"""Times that decrease at a location are counted and never refused; the order in the file is program order (issue 13,
-item 10).
+"""Times that decrease at a location are counted and never refused; the order in the file is program order.
 
 EPIK writes ENTER and EXIT of its flush region TRACING, then the event that filled the buffer, with the earlier time it
 had taken. Other recorders leave such events for other reasons; OTF2's BUFFER_FLUSH is in test_buffer_flush.

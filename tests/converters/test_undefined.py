@@ -1,5 +1,4 @@
-"""References that are undefined (-1): they name nothing, and never the last row of a table (issue 13, item
-11)."""
+"""References that are undefined (-1): they name nothing, and never the last row of a table."""
 
 import json
 

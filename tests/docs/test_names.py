@@ -1,4 +1,4 @@
-"""Look-up of properties, call paths and regions by name: the same everywhere (issue 13, numbers 2 and 24)."""
+"""Look-up of properties, call paths and regions by name: the same everywhere."""
 
 import pytest
 from support.command_line import executed, run
@@ -30,7 +30,6 @@ LOOK_UPS = {
 
 @pytest.mark.parametrize("look_up", LOOK_UPS)
 def test_title__of_several_properties_is_refused_with_all_of_them(look_up, trace, cube):
-    """Number 2: "Contention" gave condition variables, or a KeyError."""
     error, call = LOOK_UPS[look_up]
     with pytest.raises(error, match=r"4 properties .* have the title 'Contention'; give the id of one") as e:
         call(trace, cube, "Contention")
@@ -58,7 +57,6 @@ def test_name__of_no_property_is_refused_with_the_nearest(look_up, trace, cube):
 
 
 def test_analyze__of_an_ambiguous_title_computes_nothing_else(trace):
-    """Number 2: "Collective" computed file operations."""
     with pytest.raises(AnalysisError, match=r"7 properties .* have the title 'Collective'"):
         trace.analyze(properties=["Collective"])
     assert trace.analyze(properties="late BROADCAST").properties.id[-1] == "mpi_latebroadcast"
@@ -108,7 +106,6 @@ def test_export__takes_titles_of_wait_states(trace, tmp_path):
 
 
 def test_call_path__is_found_by_the_region_it_enters(cube):
-    """Number 24: `-c MPI_Recv` was refused though `--within` takes it."""
     by_path = cube.find_call_paths("*/MPI_Recv")
     assert by_path.sum() == 1
     assert (cube.find_call_paths("MPI_Recv") == by_path).all()
@@ -144,7 +141,6 @@ def test_commands__take_a_region_as_a_call_path(saved):
     ],
 )  # fmt: skip
 def test_hints__fit_where_they_are_shown(arguments, in_shell, call, in_python, trace, cube, saved, tmp_path):
-    """Number 24: "see cube.properties.id" is no hint for a shell."""
     output = run(*(a.format(cube=saved, trace=trace.path, folder=tmp_path) for a in arguments)).output
     assert in_shell in output
     assert "cube." not in output

@@ -123,7 +123,7 @@ def test_notes__have_a_singular(what, expected):
 
 NO_COUNTS = {
     LEFT_OUT,
-    "make one of a trace with: tracecols analyze TRACE",
+    "make one with: tracecols analyze TRACE",
     "the archive is damaged; copy it again, or use --salvage to keep what precedes",
 }
 """Texts of the same form that count nothing."""

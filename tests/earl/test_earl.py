@@ -128,7 +128,7 @@ def test_order__is_that_of_the_records_of_an_epilog_trace(opened):
         assert number_of.tolist() == [numbers[e.location] for e in recording.events], name
 
 
-# -- the documented scripts ----------------------------------------------------------------------------------------
+# -- the documented scripts --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

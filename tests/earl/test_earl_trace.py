@@ -48,7 +48,7 @@ def at(trace, ticks, loc, name="EVENT"):
     return next(e for e in trace.events(name, loc) if e.ticks == ticks)
 
 
-# -- events --------------------------------------------------------------------------------------------------------
+# -- events ------------------------------------------------------------------------------------------------------------
 
 
 def test_event__is_a_mapping_and_an_object(messages):
@@ -194,7 +194,7 @@ def test_event__the_receive_of_a_probed_message_has_the_attributes_of_its_send(a
     assert (recv["src_id"], recv["com_id"], recv["tag"], recv["length"]) == (0, mpi.world, 7, 64)
 
 
-# -- state ---------------------------------------------------------------------------------------------------------
+# -- state -------------------------------------------------------------------------------------------------------------
 
 
 def test_queue__messages_are_underway_until_they_are_received(messages):
@@ -305,7 +305,7 @@ def test_random_epilog__states_and_links_are_those_of_the_definitions(seed, tmp_
     compare_links(trace, recorded)
 
 
-# -- definitions ---------------------------------------------------------------------------------------------------
+# -- definitions -------------------------------------------------------------------------------------------------------
 
 
 def test_definitions__are_linked(data, tmp_path):
@@ -355,7 +355,7 @@ def test_types__form_one_hierarchy():
     assert [TYPES[i] for i in leaves("P2P")] == ["P2P", "SEND", "RECV"] and not is_type("EVENT", "FLOW")
 
 
-# -- the index -----------------------------------------------------------------------------------------------------
+# -- the index ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

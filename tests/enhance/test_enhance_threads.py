@@ -395,7 +395,6 @@ def nested(thread, number, times, lock=1, released=2):
 
 
 def test_locks__nested_ones_are_released_by_the_outermost_release(archive, enhance):
-    """Issue 13, item 8."""
     threads, _ = archive.openmp(2)
     nested(threads[0], 1, (10, 12, 14, 16))
     nested(threads[1], 2, (20, 22, 24, 26))
@@ -410,7 +409,7 @@ def test_locks__nested_ones_are_released_by_the_outermost_release(archive, enhan
 
 @pytest.mark.parametrize(("released", "held"), [(2, 0), (1, 1), (0, 1)])
 def test_locks__nested_ones_that_are_never_released_count_once(archive, enhance, released, held):
-    """Issue 13, item 8: however often its owner has acquired it, it counts as one held lock."""
+    """However often its owner has acquired it, it counts as one held lock."""
     threads, _ = archive.openmp(2)
     nested(threads[0], 1, (10, 12, 14, 16), released=released)
     nested(threads[1], 1, (10, 12, 14, 16), lock=2)

@@ -1,4 +1,4 @@
-"""The master of a process, and locations that are no CPU threads: device streams (issue 13, 5 and 7)."""
+"""The master of a process, and locations that are no CPU threads: device streams."""
 
 import numpy as np
 import pytest

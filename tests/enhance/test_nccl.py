@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.command_line import run
+from support.severities import cube_of
 
 from tracecols.conversion import write_store
 from tracecols.testing import Program
@@ -65,8 +66,7 @@ def test_operation__in_which_a_host_takes_part_damaged_is_analysed():
     program.masters[0].enter(0, "main").leave(60)
     program.masters[1].enter(0, "main").collective(5, 50, world, "barrier", region="MPI_Barrier").leave(60)
     streams[0].collective(10, 50, world, "barrier", region="ncclBarrier")
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     assert cube.total("mpi_barrier_wait") == cube.total("nccl_barrier_wait") == 0
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import pytest
 from support.offload_program import small
+from support.severities import cube_of
 
 from tracecols.drawings.programs import WindowProgram
 from tracecols.schema import NAMES
@@ -316,8 +317,7 @@ def test_fences__cover_accesses_of_all_threads():
     other.enter(6, "MPI_Put").record(6, K.RMA_PUT, rma=put).leave(25)
     fence((10, 30), 35)
     # process 0 waits from 10 to 30, until 25 for the put
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     assert [ticks(cube, f"mpi_rma_{name}") for name in ("wait_at_fence", "early_fence")] == [20, 15]
 
 
@@ -333,7 +333,6 @@ def test_atomic_operations__access_windows_except_for_expert(conventions, waits)
     program.synchronise(0, "MPI_Win_post", 20, 20, other=1)
     program.synchronise(1, "MPI_Win_complete", 60, 60, other=0)
     program.synchronise(0, "MPI_Win_wait", 30, 60, other=1)
-    with program.trace() as trace:
-        cube = trace.analyze(conventions)
+    cube = cube_of(program, conventions)
     assert {name: ticks(cube, f"mpi_rma_{name}") for name in waits} == waits
     assert cube.violations() == []

@@ -272,7 +272,7 @@ def test_match_paths__is_what_fnmatch_says():
 
 
 def test_path_names__of_a_recursion_are_whole():
-    # issue 13, item 15: beyond 64 levels, names used to be replaced by a number specific to the run
+    # names of more than 64 levels are not replaced by a number specific to the run
     n = 1_000
     parent = np.arange(-1, n - 1, dtype=np.int32)
     names = [f"f{i}" for i in range(n)]
@@ -283,7 +283,7 @@ def test_path_names__of_a_recursion_are_whole():
 
 @pytest.mark.slow
 def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tmp_path, monkeypatch):
-    # issue 13, item 15: 1.1 M call paths of up to 10,000 levels would take 44 GB
+    # 1.1 M call paths of up to 10,000 levels would take 44 GB
     n = 10_000
     parent = np.concatenate([np.arange(-1, n - 1), np.full(100_000, n - 1)]).astype(np.int32)
     tracemalloc.start()
@@ -310,7 +310,7 @@ def test_path_names__that_no_memory_holds_are_refused_before_they_are_written(tm
 @pytest.mark.slow
 @pytest.mark.parametrize("view", ["frame", "wide", "export", "rows"])
 def test_deep_call_paths__are_called_the_same_in_two_runs(view, shared_traces, tmp_path):
-    # issue 13, item 15: the same 71 call paths, in one run after an additional one: 64 of them used to have other names
+    # the same 71 call paths, in one run after an additional one
     names = []
     for name in ("deep_call_paths", "deep_call_paths_one_more"):
         trace = tracecols.open(tracecols.convert(shared_traces / "otf2_small" / name, tmp_path / f"{name}.trace"))

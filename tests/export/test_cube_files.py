@@ -377,7 +377,6 @@ def profile(path: Path, kind: str = "EXCLUSIVE") -> Path:
 
 
 def test_read__keeps_extremes_and_statistics_of_a_profile(tmp_path):
-    # issue 13, item 27: they had no cells
     cube = read_cube(profile(tmp_path / "x.cubex"))
     p = cube.properties
     assert p.id[-8:] == [
@@ -485,7 +484,6 @@ def test_cubex__extremes_are_those_to_pycubexr(tmp_path):
 @pytest.mark.parametrize("command", ["show", "report", "rules", "export", "compare"])
 @pytest.mark.parametrize("ending", ["severity", "cubex", "cube"])
 def test_commands__take_any_cube(command, ending, tmp_path):
-    # issue 13, item 27: report and rules took .severity only, and advised to overwrite the file
     cube = read_cube(profile(tmp_path / "x.cubex"))
     path = tmp_path / f"y.{ending}"
     write_cube(cube, path)
@@ -500,7 +498,7 @@ def test_commands__take_any_cube(command, ending, tmp_path):
                 executed("show", path, "-p", name, *where)
 
 
-# -- cubes without cells, call paths, locations (issue 13, item 22) ----------------------------------------------------
+# -- cubes without cells, call paths, locations ------------------------------------------------------------------------
 
 
 def empty_cube(what: str):
@@ -543,7 +541,7 @@ def test_one_location_without_events__is_read_back(shared_traces, tmp_path):
         assert_equal(read_cube(tmp_path / f"x.{ending}"), cube, cube3=ending == "cube")
 
 
-# -- regions and nodes that CubeLib unites (issue 13, item 26) ---------------------------------------------------------
+# -- regions and nodes that CubeLib unites -----------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -677,7 +675,7 @@ def test_read__says_what_is_wrong_in_a_cubex(members, words, tmp_path):
 
 def test_read__says_what_is_no_cube(tmp_path):
     path = tmp_path / "x.cubex"
-    with pytest.raises(SeverityError, match=r"cannot read .*No such file"):
+    with pytest.raises(SeverityError, match="no such cube: "):
         read_cube(path)
     path.write_bytes(b"")
     with pytest.raises(SeverityError, match=r"neither a \.severity folder, nor"):

@@ -273,7 +273,6 @@ def test_tiny_messages__are_counted():
 
 
 def test_serial__of_the_only_process_names_rank_and_thread():
-    """It used to name no rank, like work that the masters of all processes do alike."""
     program = Program(threads=3)
     master = program.locations[0].enter(0, "main")
     t = 0
@@ -335,7 +334,7 @@ def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
 
 @pytest.mark.parametrize("parts", [["subtree"], ["load", "multiply", "store"]])
 def test_long_tasks__are_counted_and_named_with_all_that_they_call(parts):
-    """The functions of a task are one task: three tasks were counted, and the function with most time was named."""
+    """The functions of a task are one task."""
     w = World(Random(0), 1, 3, noise=0)
     for k in range(10):
         with w.inside("build_tree"), w.in_team(0, 18):
@@ -634,7 +633,6 @@ def test_calls__of_several_operations_are_not_counted_as_calls_of_one():
 
 
 def test_calls__that_take_no_time_have_the_name_of_those_that_are_most():
-    """They had that of the first region of the trace, whatever it was."""
     regions = SimpleNamespace(name=["main", "MPI_Cancel", "MPI_Test"])
     model = SimpleNamespace(regions=regions, facts=SimpleNamespace(resolution=1))
     calls = {"calls": np.arange(2, 7), "call_region": np.array([1, 2, 2, 1, 1]), "recorded_losses": np.zeros(8)}
@@ -674,7 +672,6 @@ def test_collectives__have_the_advice_of_their_call(call, n_long, advice):
 
 
 def test_time_in_calls_that_take_locks__is_explained_by_the_cause_that_it_is():
-    """It was a second finding, of the property."""
     kind = "locks_without_contention"
     w, truth = (BOTTLENECKS | MIXED)[kind](Random(f"{kind} 0"), True)
     first, *others = cube_of(w.finish()).diagnosis().findings
@@ -684,7 +681,7 @@ def test_time_in_calls_that_take_locks__is_explained_by_the_cause_that_it_is():
 
 @pytest.mark.parametrize("kind", ["slow_created_thread", *slow(["slow_consumer", "barrier_of_conditions"])])
 def test_piece__in_which_threads_are_not_joined_has_their_causes(kind):
-    """The main thread is in pthread_join when the piece ends, which was kept as recorded and hid all gains."""
+    """The main thread is in pthread_join when the piece ends."""
     (w, truth), (without, _) = ((BOTTLENECKS | RARE)[kind](Random(f"{kind} 0"), late) for late in (True, False))
     program = w.finish()
     without.finish()

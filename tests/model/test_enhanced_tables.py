@@ -213,7 +213,6 @@ def test_tables__of_a_trace_without_events(data, tmp_path, archive):
 
 
 def test_tables__every_column_has_its_declared_type(store):
-    """Call paths used to be int64 in data frames, and so did all columns of empty tables."""
     trace = tracecols.open(store)
     for name, spec in TABLES.items():
         frame = in_python(trace, name)
@@ -265,7 +264,6 @@ def test_stages__that_run_beside_another_one_do_not_wait_for_it():
 
 @pytest.mark.slow
 def test_finish__begins_when_nothing_is_kept_for_other_slices(store, tmp_path, monkeypatch):
-    """Data of root causes used to stay in memory while tables were merged: 1.7 of 3.9 GB for 10^8 events (issue 15)."""
     divide_small(monkeypatch, 30)
     runs, closed = [], []
     real, finish = model.Run.__init__, table_writer.finish_tables
@@ -322,7 +320,6 @@ def test_names__are_the_same_in_python_sql_files_and_on_pages(own):
 
 
 def test_sql__collectives_are_one_thing(own):
-    """In SQL they used to be the attributes of events, in Python the operations."""
     pytest.importorskip("duckdb")
     trace = tracecols.open(own)
     assert side_name("collectives") == "collectives_events"
@@ -492,7 +489,6 @@ def test_tables__are_freed_with_the_last_reference(store):
 
 
 def test_enhance__of_a_read_only_store_fails(own, monkeypatch):
-    """It used to print a temporary folder, deleted when the command ended, with exit code 0 (issue 30, number 11)."""
     assert run("enhance", own, "messages").exit_code == 0
     monkeypatch.setattr("tracecols.frames.catalog.os.access", lambda _, mode: mode != os.W_OK)
     # existing tables need not be written
@@ -561,7 +557,6 @@ def test_export__as_csv_writes_long_lists_in_full(tmp_path):
 
 
 def test_export__as_json_keeps_all_decimals_of_times(own, tmp_path):
-    """They had 10 decimals."""
     assert run("export", own, tmp_path / "m.json", "--table", "messages").exit_code == 0
     found = pd.read_json(tmp_path / "m.json", precise_float=True).send_seconds
     assert found.tolist() == pytest.approx(tracecols.open(own).messages.send_seconds.tolist(), rel=0, abs=1e-15)
@@ -619,7 +614,6 @@ def test_events__only_what_is_asked_for_is_computed(store):
 
 @pytest.mark.slow
 def test_events__memory_is_little_more_than_the_frame(tmp_path):
-    """It used to be three times the frame (issue 15)."""
 
     from benchmarks.generate import make
 

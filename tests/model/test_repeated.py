@@ -57,7 +57,7 @@ def files(folder: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_many_analyses__of_one_trace_hold_and_leave_nothing(budget, store, scratch, monkeypatch):
-    """Issue 13, item 18: the memory and the files of an analysis are released when it ends."""
+    """The memory and the files of an analysis are released when it ends."""
     monkeypatch.setattr(spill, "BUDGET", budget)
     trace = tracecols.open(store, jobs=2)
     expected = severities(trace.analyze())

@@ -29,7 +29,7 @@ def receive_once() -> Program:
     return program
 
 
-# -- patterns (issue 13, items 1 and 14) -------------------------------------------------------------------------------
+# -- patterns ----------------------------------------------------------------------------------------------------------
 
 
 def test_pattern__that_exceeds_the_time_of_its_call_is_refused():
@@ -111,7 +111,7 @@ def test_waits__beyond_the_call_are_counted_where_clocks_disagree():
 
 @pytest.mark.parametrize("op", ["gather", "gatherv", "reduce"])
 def test_early_reduce__in_which_nobody_sends_is_no_wait(archive, analyze, op):
-    # issue 13, item 1: without senders there is no latest begin
+    # without senders there is no latest begin
     mpi = archive.mpi(3)
     for i, rank in enumerate(mpi.ranks):
         rank.collective(10 + i, 40 + i, mpi.world, op, 0, 0, 8 if i == 0 else 0)
@@ -136,7 +136,7 @@ def test_small_archives__nobody_sends(name, opened):
     assert max(cube.total(p) for p in cube.properties.id if cube.properties.root_of(p) == "time") == cube.total("time")
 
 
-# -- sums beyond 64 bits (issue 13, item 6) ----------------------------------------------------------------------------
+# -- sums beyond 64 bits -----------------------------------------------------------------------------------------------
 
 
 @small

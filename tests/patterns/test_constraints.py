@@ -289,7 +289,7 @@ def test_locks__alternate(archive, violated):
 
 
 def test_locks__nested_ones_alternate_and_are_reported_once(archive, violated):
-    """Issue 13, item 8: levels share one acquisition number."""
+    """Levels share one acquisition number."""
     (a, b), _team = archive.openmp(2)
     a.acquire(1, 1, 1).acquire(2, 1, 1).acquire(3, 1, 1).release(4, 1, 1).release(5, 1, 1).release(6, 1, 1)
     b.acquire(7, 1, 2).acquire(8, 1, 2).release(9, 1, 2)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 from support.laws import same
-from support.severities import cells
+from support.severities import cells, cube_of
 
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
 from tracecols.search.cube import analyze_model
@@ -380,8 +380,7 @@ def test_nonblocking__alltoallv_waits_for_nobody_who_starts_after_its_end():
     for rank, start, end in zip(program.masters, (10, 30, 70), (60, 61, 80), strict=True):
         rank.enter(0, "main").enter(start, "MPI_Ialltoallv").start_collective(start).leave(start)
         rank.enter(start + 5, "MPI_Wait").complete_collective(end, "alltoallv", sent=8, received=8).leave(end)
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     assert severities(cube, "mpi_nonblocking_collective_wait") == {("main/MPI_Wait", 0): 15}
     assert severities(cube, "delay_nonblocking_aggregate") == {("main", 1): 15}
 
@@ -391,8 +390,7 @@ def test_nonblocking__without_recorded_sizes_all_send_and_receive():
     for rank, start in zip(program.masters, (10, 30, 70), strict=True):
         rank.enter(0, "main").enter(start, "MPI_Iallreduce").start_collective(start).leave(start)
         rank.enter(start + 5, "MPI_Wait").complete_collective(80, "allreduce").leave(80)
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     assert severities(cube, "mpi_nonblocking_collective_wait") == {("main/MPI_Wait", 0): 55, ("main/MPI_Wait", 1): 35}
 
 

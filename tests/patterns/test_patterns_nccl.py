@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import slow
 
 from tracecols.testing import Program, assert_severities, severities
 
@@ -51,9 +52,13 @@ def test_wait_at_n_x_n__is_none_of_mpi():
         ("nccl_latebroadcast", "ncclBroadcast", "bcast", 1, (0, 8, 0), (8, 0, 8), {0: 15, 2: 8}),
         # root 0 waits for the last sender
         ("nccl_earlyreduce", "ncclReduce", "reduce", 0, (8, 8, 8), (8, 0, 0), {0: 15}),
-        ("nccl_barrier_wait", "ncclBarrier", "barrier", None, (0, 0, 0), (0, 0, 0), {0: 15, 2: 8}),
-        # without bytes nobody waits
-        ("nccl_wait_nxn", "ncclAllReduce", "allreduce", None, (0, 0, 0), (0, 0, 0), {}),
+        *slow(
+            [
+                ("nccl_barrier_wait", "ncclBarrier", "barrier", None, (0, 0, 0), (0, 0, 0), {0: 15, 2: 8}),
+                # without bytes nobody waits
+                ("nccl_wait_nxn", "ncclAllReduce", "allreduce", None, (0, 0, 0), (0, 0, 0), {}),
+            ]
+        ),
     ],
 )
 def test_operations__with_a_root_and_barriers(name, region, op, root, sent, received, expected):

@@ -448,8 +448,7 @@ def test_counts__wrong_order_and_late_receivers_without_payload(archive, analyze
 
 @pytest.mark.parametrize("part", [1, 1 << 18])
 def test_counts__sends_and_receives_count_without_their_other_side(part, archive, analyze, monkeypatch):
-    """Issue 13, item 16: only sends used to, so a trace received less than it sent, and a piece less than its
-    share."""
+    """Otherwise a trace would receive less than it sends, and a piece less than its share."""
     monkeypatch.setattr("tracecols.enhance.dataflow.partitions.PARTITION_ROWS", part)
     mpi = archive.mpi(2)
     send(mpi.ranks[0], 20, 22, 1, mpi.world, 1, 8)

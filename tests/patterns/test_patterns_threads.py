@@ -279,7 +279,7 @@ def test_contention__is_with_the_acquisition_before_not_with_the_last_event(arch
 
 @pytest.mark.parametrize("numbers", ["shared", "counted", "none"])
 def test_contention__of_a_nested_lock_until_the_outermost_release(archive, analyze, numbers):
-    """Issue 13, item 8: the inner release ends no wait, and the owner does not wait for itself."""
+    """The inner release ends no wait, and the owner does not wait for itself."""
     region = Region(archive, 2)
     name = "omp_set_nest_lock"
     archive.region(name, "wrapper", "openmp")
@@ -491,7 +491,7 @@ def test_idle__is_measured_against_the_whole_subtree(archive, analyze):
 
 @pytest.mark.parametrize("openmp", [True, False])
 def test_idle__workers_that_are_never_forked(archive, analyze, openmp):
-    # issue 13, 3: time is the reservation, 3 threads x 100, whether or not there is a FORK or a region of OpenMP
+    # time is the reservation, 3 threads x 100, whether or not there is a FORK or a region of OpenMP
     process = archive.process()
     threads = [archive.location(f"thread {i}", process) for i in range(3)]
     if openmp:

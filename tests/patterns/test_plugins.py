@@ -339,7 +339,7 @@ def test_piece__is_a_trace_by_itself(trace, opened, tmp_path):
     export_archive(trace.path, tmp_path / "piece.otf2", start=0.3, stop=0.35)
     same = opened(tmp_path / "piece.otf2").analyze()
     assert cube.properties.id == same.properties.id
-    # an archive omits messages sent before the piece; an analysis counts them (issue 13, 16)
+    # an archive omits messages sent before the piece; an analysis counts them
     of_receives = {
         "syncs", "syncs_p2p", "syncs_recv", "comms", "comms_p2p", "comms_recv", "bytes", "bytes_p2p", "bytes_rcvd",
     }  # fmt: skip
@@ -385,7 +385,7 @@ def test_matches__are_the_instances_with_their_times():
 
 
 def test_matches__are_for_people_unless_raw_is_asked_for():
-    """By default, they have seconds, rank, thread and names, like `top_instances` (issue 33, number 6)."""
+    """By default, they have seconds, rank, thread and names, like `top_instances`."""
     with two_messages().trace() as trace:
         found, raw = trace.matches("mpi_latesender"), trace.matches("mpi_latesender", raw=True)
         resolution = trace.manifest["clock"]["resolution"]

@@ -198,8 +198,7 @@ def test_late_receivers__are_counted_where_the_send_completes(shared_traces, ana
 
 
 def test_wrong_order__of_several_late_senders_is_booked_on_the_call_path_of_each(opened, tmp_path):
-    """One receive shows that two Late Senders were in wrong order; the reference counts both at the first (issue 13,
-    item 28)."""
+    """One receive shows that two Late Senders were in wrong order; the reference counts both at the first."""
     archive = Archive(tmp_path / "traces.otf2")
     mpi = archive.mpi(4)
     for rank, enter in ((0, 30), (2, 55), (3, 5)):

@@ -524,7 +524,6 @@ def test_efficiencies__an_unknown_ideal_is_refused(steps):
     [("late_post", "prepare_window"), ("late_complete", "in_epoch"), ("window_lock_holder", "modify")],
 )
 def test_windows__the_prediction_is_the_runtime_of_the_changed_program(kind, region, factor, monkeypatch):
-    """Calls that wait for epochs and locks of other processes were kept as they were recorded."""
 
     def simulated(name=""):
         work = World.work

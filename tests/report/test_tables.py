@@ -1,4 +1,4 @@
-"""Tables in the terminal are no wider than it is (issue 33, number 6)."""
+"""Tables in the terminal are no wider than it is."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def random_cube(seed, n_properties=12, n_calls=40, n_locations=24, large=False, 
     return SeverityCube(properties, calls, system, cells, {"conventions": "scalasca", "resolution": 10**9})
 
 
-# -- packed data ------------------------------------------------------------------------------------------------------
+# -- packed data -------------------------------------------------------------------------------------------------------
 
 
 def unpack(widths, lengths, block, kinds):
@@ -300,7 +300,7 @@ def test_page__of_a_computed_cube_is_named_after_what_it_is_computed_from(cube, 
     assert "<title>difference of hybrid_2x3, hybrid_2x3</title>" in page.read_text(encoding="utf-8")
 
 
-# -- in a notebook ----------------------------------------------------------------------------------------------------
+# -- in a notebook -----------------------------------------------------------------------------------------------------
 
 
 def test_html_table__has_the_largest_shares(cube):
@@ -336,7 +336,7 @@ def test_mimebundle__is_a_widget_with_anywidget_and_a_table_without(cube, monkey
         cube.view()
 
 
-# -- in a browser -----------------------------------------------------------------------------------------------------
+# -- in a browser ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -652,7 +652,6 @@ def test_overview__tells_the_diagnosis_and_selects_what_a_finding_is_about(open_
 
 @pytest.mark.slow
 def test_overview__shows_advice_and_all_of_five_findings(open_report, cube, tmp_path):
-    """Advice was only a tooltip, paths lost their leaf, and two of five findings fitted at 900 px (issue 33, 6)."""
     report = open_report(cube.report(tmp_path / "f.html"), width=1400, height=900)
     shown, found = report.pane("overview"), cube.diagnosis()
     rows = shown.locator(".tc-finding").all()
@@ -685,7 +684,6 @@ def test_escape__closes_colours_wherever_the_focus_is(open_report, cube, tmp_pat
 
 @pytest.mark.slow
 def test_command__of_a_report_names_a_store_that_is_there(data, tmp_path, monkeypatch):
-    """A report of run1.severity said hybrid_2x3.trace, which was never there (issue 33, number 6)."""
     monkeypatch.chdir(tmp_path)
     trace = tracecols.convert(data / "hybrid_2x3", tmp_path / "run1.trace")
     tracecols.open(trace).analyze().save(tmp_path / "run1.severity")
@@ -917,7 +915,6 @@ def test_save__makes_pictures_of_what_a_pane_shows(report, cube, tmp_path, syste
 
 @pytest.mark.slow
 def test_save__makes_pictures_of_all_rows_of_a_tree(open_report, tmp_path):
-    """Pictures used to hold only the rows on the screen."""
     report = open_report(random_cube(4, n_calls=150).report(tmp_path / "m.html"), "#p=time")
     report.page.get_by_role("button", name="Open all").nth(1).click()
     scroller = report.pane("calls").locator(".tc-scroll")
@@ -1359,7 +1356,7 @@ def test_distribution__has_the_statistics_of_the_locations(report, cube):
     assert "2 processes" in report.page.locator(".tc-reading").inner_text()
 
 
-# -- time -------------------------------------------------------------------------------------------------------------
+# -- time --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -1865,7 +1862,7 @@ def test_names__are_text_and_nothing_else(open_report, tmp_path):
 
 @pytest.mark.slow
 def test_difference__growth_is_positive_though_the_whole_shrinks(open_report, tmp_path):
-    """Issue 13, number 13: shares of a difference were relative to its own total, and took over its minus sign."""
+    """Shares of a difference are not relative to its own total, whose minus sign they would take over."""
     before = small_cube({"time": {("main", 0, 0): 300, ("main/f", 0, 0): 100}})
     after = small_cube({"time": {("main", 0, 0): 100, ("main/f", 0, 0): 150}})
     report = open_report((after - before).report(tmp_path / "d.html"))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import DATA, SHARED
+from conftest import DATA, SHARED, slow
 from support.command_line import executed, run
 
 import tracecols
@@ -430,9 +430,13 @@ def test_command__says_what_is_wrong(cube, arguments, code, words):
     [
         # without MPI there is nothing to be set apart, unless contexts of devices are created
         (["work"], ""),
-        (["cuCtxCreate_v2", "work"], "the run without device contexts"),
-        (["MPI_Init", "work", "MPI_Finalize"], "MPI_Init to MPI_Finalize"),
         (["MPI_Init", "cuCtxCreate_v2", "work", "MPI_Finalize"], "MPI_Init to MPI_Finalize without device contexts"),
+        *slow(
+            [
+                (["cuCtxCreate_v2", "work"], "the run without device contexts"),
+                (["MPI_Init", "work", "MPI_Finalize"], "MPI_Init to MPI_Finalize"),
+            ]
+        ),
     ],
 )
 def test_command__says_what_the_focus_is(calls, focus, tmp_path):

@@ -1,4 +1,4 @@
-"""Experiments: runs with parameters, changes among them, growth of times (issue 35, part 4)."""
+"""Experiments: runs with parameters, changes among them, growth of times."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def test_commands__from_the_cube_to_the_exit_code(tmp_path, nightly):
     [
         (("trend", "{e}", "--require", "growth"), "is not a requirement such as"),
         (("trend", "{e}", "--at", "8"), "--at is a value to predict for"),
-        (("trend", "{e}", "--growth", "--require", "growth<=1%"), "nothing to require"),
+        (("trend", "{e}", "--growth", "--require", "growth<=1%"), "--growth predicts: leave out --require"),
         (("trend", "{e}", "-o", "x.pdf"), "ends with .md, .html or .json"),
         (("add", "{e}", "a", "b", "--name", "c"), "--name is the name of one run"),
         (("list", "{e}", "--where", "size"), "is not of the form NAME=VALUE"),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.command_line import executed, run
+from support.severities import cube_of
 from support.small_cubes import random_cube, small_cube
 
 import tracecols
@@ -497,7 +498,7 @@ def test_two_runs__of_one_program(data, tmp_path):
     assert runs.totals().set_index("property").ratio["mpi_latereceiver"] == pytest.approx(2)
 
 
-# -- signs and residue (issue 13, number 13) ---------------------------------------------------------------------------
+# -- signs and residue -------------------------------------------------------------------------------------------------
 
 SHRUNK = {
     "time": {("main", 0, 0): 1000, ("main/f", 0, 0): 400},
@@ -681,8 +682,7 @@ def test_compare__of_a_cube_of_another_tool_says_that_its_focus_has_more(tmp_pat
     program = Program(2)
     for location in program.masters:
         location.enter(0, "main").call(10, 20, "MPI_Init").call(50, 60, "MPI_Finalize").leave(65)
-    with program.trace() as trace:
-        cube = trace.analyze()
+    cube = cube_of(program)
     write_cube(cube, tmp_path / "x.cubex")
     other = tracecols.read_cube(tmp_path / "x.cubex")
     runs = tracecols.compare([cube, other], ["own", "other"])
@@ -696,7 +696,7 @@ def test_compare__of_a_cube_of_another_tool_says_that_its_focus_has_more(tmp_pat
 
 @pytest.mark.slow
 def test_compare__of_a_whole_and_a_part_has_no_speedup(opened, tmp_path, data):
-    """An analysis of a tenth of a run does not make the run ten times as fast (issue 33, number 6)."""
+    """An analysis of a tenth of a run does not make the run ten times as fast."""
     trace = opened(data / "hybrid_2x3")
     whole = trace.analyze().save(tmp_path / "whole.severity")
     part = trace.analyze(start=0.3, stop=0.35).save(tmp_path / "part.severity")

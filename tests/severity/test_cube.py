@@ -322,7 +322,7 @@ def test_repr__names_the_largest_shares_of_the_time(cube):
     assert text.splitlines()[4] == f"  {own / inside.total('time'):7.2%} {own:12.6f} s  Idle Threads (omp_idle_threads)"
 
 
-# -- parts of a cube (issue 14) ----------------------------------------------------------------------------------------
+# -- parts of a cube ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -1,5 +1,4 @@
-"""Cubes whose values violate the schema although their checksums are right are refused with a message, without crashes
-(issue 30, items 13 and 14)."""
+"""Cubes whose values violate the schema although their checksums are right are refused with a message, without crashes."""
 
 from __future__ import annotations
 
@@ -397,7 +396,7 @@ def test_random_changes__of_values_are_refused_or_of_no_harm(first, data, tmp_pa
 
 @pytest.mark.slow
 def test_locations_of__has_values_with_ranks_threads_and_names(data, opened):
-    """`by_location` is an array without labels (issue 33, number 6)."""
+    """`by_location` is an array without labels."""
     cube = opened(data / "hybrid_2x3").analyze()
     mask = cube.find_call_paths("MPI_Bcast")
     for given in (None, mask):

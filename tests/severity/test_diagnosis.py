@@ -741,7 +741,6 @@ def test_masters__are_the_first_threads_of_processes(traces):
     ],
 )
 def test_function_name__is_one_spelling_of_a_signature(signature, name):
-    """A finding used to have `int main(int, char**)` in one line and `main` in the next (issue 33, number 6)."""
     assert function_name(signature) == name
     assert wording.short(signature) == name[:40]
     assert fitted(f"{signature}/MPI_Send", 400) == f"{name}/MPI_Send"

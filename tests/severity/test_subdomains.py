@@ -163,7 +163,7 @@ def test_by_subdomain__of_ratios_and_call_paths(cube, folder):
     [
         ("", "has no columns rank and subdomain"),
         ("rank,name\n0,a\n", "has no columns rank and subdomain"),
-        ("rank,subdomain\nx,a\n", "line 2: x,  are no rank and thread"),
+        ("rank,subdomain\nx,a\n", "line 2: x,  are not a rank and a thread"),
         ("rank,subdomain\n0,a\n0,b\n", "line 3: 0 has a subdomain already"),
         ("rank,subdomain\n7,a\n", "ranks or threads that this cube does not have, such as 7"),
     ],
@@ -182,7 +182,11 @@ def test_by_subdomain__does_not_wait_for_a_pipe(cube, tmp_path):
 
 
 def test_by_subdomain__says_what_is_no_mapping(cube):
-    for given, words in ((7, "says no subdomains"), ({0: 1}, "is no name"), (lambda rank, thread: 3, "is no name")):
+    for given, words in (
+        (7, "does not give subdomains"),
+        ({0: 1}, "is not the name"),
+        (lambda rank, thread: 3, "is not the name"),
+    ):
         with pytest.raises(SeverityError, match=words):
             cube.by_subdomain("time", given)
 

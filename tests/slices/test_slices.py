@@ -1,4 +1,4 @@
-"""Analyses of trace slices: the slices of a trace add up to the whole (issue 13, 3, 4 and 16)."""
+"""Analyses of trace slices: the slices of a trace add up to the whole."""
 
 from collections import Counter
 from itertools import pairwise

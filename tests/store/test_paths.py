@@ -171,7 +171,7 @@ def test_cube__whose_manifest_says_anything_opens_its_own_files_only(tmp_path, d
     assert Path(path).exists()
 
 
-# -- pipes, devices and endless input (issue 13, item 20) --------------------------------------------------------------
+# -- pipes, devices and endless input ----------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -325,7 +325,7 @@ def test_epilog__that_unpacks_without_measure(tmp_path):
     # 31 kB unpack to 31 MB of 16 million empty records, which used to be read one by one: 19 s and more
     with within(15):
         for head, words in (
-            (b"EPILOG\0\1\x09\1", "unpacks to more than 4,194,304, which traces do not\n.*gunzip"),
+            (b"EPILOG\0\1\x09\1", "unpacks to more than 4,194,304, which no trace does\n.*gunzip"),
             (b"EPILOG\0\x09\x09\1", "EPILOG version 9.9, which is not supported"),
             (b"SOMETHING\0", "is not an EPILOG file"),
         ):
@@ -339,7 +339,7 @@ def test_epilog__that_unpacks_without_measure(tmp_path):
             tracecols.convert(tmp_path / "x.elg", tmp_path / "x.trace")
 
 
-# -- paths that are not UTF-8, and NUL (issue 30, number 19) -----------------------------------------------------------
+# -- paths that are not UTF-8, and NUL ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -425,7 +425,7 @@ def test_command__given_nul(words, tmp_path):
     assert "an argument has a NUL character, which no path and no name can have" in output
 
 
-# -- files without permission (issue 30, number 19) --------------------------------------------------------------------
+# -- files without permission ------------------------------------------------------------------------------------------
 
 TODO = "change the permissions of it and its folders, or ask its owner to"
 

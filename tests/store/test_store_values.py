@@ -1,5 +1,4 @@
-"""Stores whose values violate the schema although their checksums are right are refused with a message, without crashes
-(issue 13, item 19)."""
+"""Stores whose values violate the schema although their checksums are right are refused with a message, without crashes."""
 
 from __future__ import annotations
 

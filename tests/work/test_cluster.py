@@ -406,7 +406,7 @@ def asked(trace, *words):
 @pytest.mark.parametrize("words", [("--scheduler", "tcp://127.0.0.1:9"), ("--workers", 1)], ids=lambda words: words[0])
 def test_time_to_connect__that_is_no_time(given, words, trace):
     with waiting(given):
-        assert f"timeouts.connect in Dask's configuration is {given!r}, which is no time" in asked(trace, *words)
+        assert f"timeouts.connect in Dask's configuration is {given!r}, which is not a time" in asked(trace, *words)
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_time_to_connect__that_is_no_time(given, words, trace):
         ('{"address": "nonsense"}', "'nonsense' is not an address of a scheduler: missing port number"),
         (
             '{"address": "ucx://x:1"}',
-            "'ucx://x:1' is not an address of a scheduler: ucx:// is no protocol of tracecols",
+            "'ucx://x:1' is not an address of a scheduler: ucx:// is not a protocol that tracecols uses",
         ),
     ],
     ids=["missing", "empty", "no address", "bad address", "unknown protocol"],
@@ -679,7 +679,6 @@ def test_local_workers__that_do_not_fit_into_memory_are_not_started(trace):
 
 @pytest.mark.slow
 def test_client__killed_with_its_workers_leaves_what_the_next_command_removes(trace, tmp_path):
-    """Folders of workers used to remain after the next command (issue 30, number 12)."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}

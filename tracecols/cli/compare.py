@@ -27,7 +27,7 @@ def growth(_ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     if value is None:
         return None
     if math.isfinite(quantity(value, {"": 1})):
-        echo(f"note: --threshold {value} is read as {value}%: write the sign", err=True)
+        echo(f"note: --threshold {value} is read as {value}%: write {value}%", err=True)
         value = in_percent(value)
     return share(_ctx, param, value)
 
@@ -125,10 +125,10 @@ def compare(
     from tracecols.store.outputs import check_not_read, text_output
 
     if len(cubes) < 2:
-        raise click.UsageError("give at least two cubes to compare.")
+        raise click.UsageError("give at least two cubes to compare")
     operation = how.operation
     if operation == "difference" and len(cubes) > 2:
-        raise click.UsageError("a difference is of two cubes; of more there are mean, minimum, maximum and merge.")
+        raise click.UsageError("a difference is of two cubes; of more give --operation mean, minimum, maximum or merge")
     operation = operation or ("difference" if len(cubes) == 2 else "mean")
     for output in outputs:
         check_ending(output)

@@ -21,8 +21,7 @@ def sample_trace() -> Path:
         folder = ""
     if not (Path(folder) / "traces.otf2").is_file():
         raise SourceError(
-            "the sample trace is not installed; in a clone of the project it is tests/data/hybrid_2x3: "
-            "give it to tracecols convert"
+            "the sample trace is not installed\n  in a clone of the project: tracecols convert tests/data/hybrid_2x3"
         )
     return Path(folder)
 

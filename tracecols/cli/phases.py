@@ -40,8 +40,9 @@ def phases(source: Path, rows: int, as_json: bool, jobs: int | None) -> None:
         return
     if not found:
         echo(
-            "no call path outside of parallel regions is entered equally often by all processes, three times or "
-            "more, evenly and for half a percent of the time"
+            "no phases found: no call path outside of parallel regions is entered equally often by all processes, at "
+            "least three times, with similar lengths, and for half a percent of the time\n"
+            f"  name a region, or divide by time: tracecols analyze {quote(str(source))} --bins 100"
         )
         return
     echo("  score  covers   even  phases         mean  --phases")

@@ -108,7 +108,7 @@ def add(
     from tracecols.runs.folder import in_words
 
     if name is not None and len(sources) > 1:
-        raise click.UsageError("--name is the name of one run; give one cube, or leave it out.")
+        raise click.UsageError("--name is the name of one run: give one cube, or leave it out")
     experiment = Experiment(folder)
     for source in sources:
         run = experiment.add(cube_of(source, jobs), name, parameters, force=force)
@@ -216,13 +216,13 @@ def trend(
     experiment, series = Experiment(folder), asked.series(folder)
     if looked.growth:
         if looked.required is not None or (output is not None and output.suffix != ".json"):
-            raise click.UsageError("--growth predicts: there is nothing to require, and it is written as .json only.")
+            raise click.UsageError("--growth predicts: leave out --require, and give an output that ends with .json")
         table = experiment.growth(series, looked.at, looked.rate)
         at = 8 * float(series.labels[-1]) if looked.at is None else looked.at
         shown = growth_shown(series, table, at, looked.rows, text_width())
     else:
         if looked.at is not None:
-            raise click.UsageError("--at is a value to predict for; give --growth, too.")
+            raise click.UsageError("--at is a value to predict for: give --growth, too")
         table = experiment.changes(series, looked.rate)
         shown = changes_shown(series, table, looked.rate, looked.rows, text_width())
         if note := too_few(series, looked.rate):
@@ -259,7 +259,7 @@ def write(output: Path, series: Series, table: pd.DataFrame, looked: TrendOption
     elif output.suffix == ".json":
         text, signature = as_plain(table) + "\n", '"format": "tracecols trend"'
     else:
-        raise click.UsageError(f"{output}: give a name that ends with .md, .html or .json.")
+        raise click.UsageError(f"{output}: give a name that ends with .md, .html or .json")
     text_output(output, "a trend", signature.encode(), force=force).write(text, "replace")
 
 

@@ -98,7 +98,7 @@ def view(
             url = address_of(server, phases, shown)
             _say_where(url, server.server_port)
             if first.timeline.prepared.is_first and preparing is not None:
-                echo("Waits, their causes and the critical path are being looked for: the page says how far that is.")
+                echo("Waits, their causes and the critical path are still being analysed: the page shows the progress.")
                 preparing.later(
                     server.rest.watch, lambda found: server.show(run_of(store, found, cube)), server.rest.failed
                 )

@@ -111,7 +111,7 @@ class Correction(RewrittenTrace):
         latency = bounds.latency * model.facts.resolution
         if not latency < 1 << 60:
             raise AnalysisError(
-                f"the minimal latency is {bounds.latency:g} s, beyond what a clock shows\n  give a shorter one"
+                f"the minimal latency is {bounds.latency:g} s, more than a clock can show\n  give a shorter one"
             )
         ticks = math.ceil(latency)
         forward = graph.forward(ticks, float(bounds.shrink))

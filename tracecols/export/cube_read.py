@@ -43,7 +43,7 @@ MAX_XML = 4 << 30
 MAX_CELLS = 1 << 29
 """Nonzero values in a file; each takes 16 bytes of memory."""
 CHUNK = 1 << 20
-MAKE_ONE = "make one of a trace with: tracecols analyze TRACE"
+MAKE_ONE = "make one with: tracecols analyze TRACE"
 
 # CubeLib, CubeMetric.cpp: is_int8 ... is_double, and types whose values do not add up (extrema, rates, tuples,
 # histograms).
@@ -124,6 +124,8 @@ def read_cube(path: str | Path) -> SeverityCube:
     try:
         with open_regular(path) as file:
             start = file.read(512)
+    except FileNotFoundError as error:
+        raise SeverityError(f"no such cube: {path}\n  {MAKE_ONE}") from error
     except OSError as error:
         raise SeverityError(f"cannot read {path}: {error.strerror}\n  {advice(error, MAKE_ONE)}") from error
     packed = start[:2] == b"\x1f\x8b"

@@ -48,7 +48,7 @@ def find_subdomains(
     else:
         by_place = _read(Path(given), error) if isinstance(given, str | Path) else given
         if not isinstance(by_place, Mapping):
-            raise error(f"{show(given)} says no subdomains\n  {HINT}")
+            raise error(f"{show(given)} does not give subdomains\n  {HINT}")
         known = {*places, *(rank for rank, _ in places)}
         if unknown := [place for place in by_place if place not in known]:
             raise error(
@@ -58,7 +58,7 @@ def find_subdomains(
             )
         chosen = [by_place.get(place, by_place.get(place[0])) for place in places]
     if wrong := [name for name in chosen if name is not None and not isinstance(name, str)]:
-        raise error(f"{show(wrong[0])} is no name of a subdomain\n  names are texts, or None")
+        raise error(f"{show(wrong[0])} is not the name of a subdomain\n  names are texts, or None")
     number: dict[str, int] = {}
     of = [-1 if not name else number.setdefault(name, len(number)) for name in chosen]
     return Subdomains(list(number), np.array(of, np.int64))
@@ -80,7 +80,7 @@ def _read(path: Path, error: type[TracecolsError]) -> dict[int | tuple[int, int]
     for line, row in enumerate(rows, 2):
         numbers = [(row.get(column) or "").strip() for column in ("rank", "thread")]
         if not numbers[0].isdecimal() or (numbers[1] and not numbers[1].isdecimal()):
-            raise error(f"{path}, line {line}: {', '.join(numbers)} are no rank and thread\n  {HINT}")
+            raise error(f"{path}, line {line}: {', '.join(numbers)} are not a rank and a thread\n  {HINT}")
         rank = int(numbers[0])
         key = (rank, int(numbers[1])) if numbers[1] else rank
         if key in found:

@@ -90,10 +90,9 @@ def without_undivided(
     undivided = [p.id for p in declared if p.id not in kept and p.id in shown_ids]
     if undivided and choice.properties is not None:
         raise AnalysisError(
-            f"{', '.join(undivided[:3])}: what computation differs from its mean over all locations, without the "
-            "sign, cannot be divided into"
-            f" {divider.kind}s: those of {divider.kind}s do not add up to those of the whole time\n"
-            "  analyze them without"
+            f"{', '.join(undivided[:3])}: absolute differences from a mean over locations cannot be divided into "
+            f"{divider.kind}s, as they do not add up over time\n"
+            f"  analyze these properties without {divider.kind}s"
         )
     return kept_declared, without(shown, undivided_trees), len(set(undivided_trees) & shown_ids)
 

@@ -172,7 +172,8 @@ def states_below(model: Model, name: str | None = None, conventions: str = DEFAU
     found = [state for state in states if top in (state, *axis.above(state))]
     if not found:
         raise AnalysisError(
-            f"property {top!r} is no wait state that says who causes it, nor above one\n  those are {', '.join(states)}"
+            f"property {top!r} is not a wait state with recorded causes, and has none below it\n"
+            f"  give one of {', '.join(states)}"
         )
     return found
 

@@ -220,15 +220,15 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
 def _about_causes(cube: Severities) -> str:
     """Return a remark on causes if the cube is narrowed or they were found in a piece of the trace; empty if none."""
     if NARROWED & set(cube.facts.get("narrowed") or {}):
-        return "no causes: they are looked for in analyses of all properties with their usual parameters"
+        return "no causes: they are searched for only if all properties are analysed, with default parameters"
     said = []
     if is_part(cube) and causes_of(cube):
-        said.append("causes, and what mending them gains, are those of the whole run; shares are of what is looked at")
+        said.append("causes and gains are those of the whole run; shares are of the part that is analysed")
     if piece := piece_of(cube):
         length = wording.seconds(piece[1] - piece[0])
         said.append(
-            f"causes were tried on {length} in the middle: what they cost and gain is scaled to the run, other numbers "
-            "are of this piece"
+            f"causes were tried on {length} in the middle: costs and gains are scaled to the run, other numbers are "
+            "those of this piece"
         )
     return "; ".join(said)
 

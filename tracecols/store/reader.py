@@ -119,7 +119,7 @@ class Store:
         try:
             manifest, identity = await_manifest(self.path)
             if not isinstance(manifest, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
             return manifest, identity
         except (OSError, ValueError) as error:
             if not is_denied(error) and not self.path.exists():

@@ -686,7 +686,7 @@ def _time_to_connect() -> float:
     with suppress(ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         if 0 <= (seconds := parse_timedelta(given, default="s")) < MOST_SECONDS:
             return float(seconds)
-    raise ClusterError(f"{name} in Dask's configuration is {given!r}, which is no time\n  set it to one such as 30s")
+    raise ClusterError(f"{name} in Dask's configuration is {given!r}, which is not a time\n  set it to one such as 30s")
 
 
 def _address_in(path: Path, seconds: float) -> str:
@@ -744,7 +744,7 @@ def _wait_for_answer(address: str, where: str, seconds: float) -> None:
         scheme, _ = parse_address(address)
         host_and_port = get_address_host_port(address) if scheme in ("tcp", "tls") else None
         if scheme not in ("tcp", "tls", "ws", "wss"):
-            raise ValueError(f"{scheme}:// is no protocol of tracecols")
+            raise ValueError(f"{scheme}:// is not a protocol that tracecols uses")
     except ValueError as error:
         raise ClusterError(
             f"{address!r} is not an address of a scheduler: {error}\n  such as tcp://host:8786"
