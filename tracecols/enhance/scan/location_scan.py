@@ -249,7 +249,7 @@ class BufferPool:
         self._free.append(buffers)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class LocationScan:
     """The results of the pass over a location; complete when it is `done`."""
 
