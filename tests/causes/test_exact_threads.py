@@ -227,6 +227,31 @@ def test_created_threads__last_synchronise_with_their_creators_at_the_creation(b
     assert ticks(cube, "delay_lock") == {("f", of_holder): 43, (LOCK, of_holder): 1}
 
 
+def test_created_threads__begin_with_themselves_on_locations_of_others():
+    """The second location executes a thread that creates another one, and later a thread that waits for a lock of that
+    one, for 45 ticks. What the first thread has executed there since the creation does not count for the second."""
+    program = Program(processes=1, threads=3)
+    for name, role in ((CREATE, "thread_create"), (LOCK, "wrapper"), (UNLOCK, "wrapper")):
+        program.region(name, "pthread", role)
+    pool = program.define("communicators", kind="group", paradigm="pthread", flags=0, members=[0, 1, 2])
+    main, reused, holder = program.locations
+    main.enter(0, "main").enter(0, CREATE).create_thread(0, 1, pool).leave(1)
+    main.enter(50, CREATE).create_thread(50, 3, pool).leave(51).leave(120)
+    reused.begin_thread(1, 1, pool).enter(1, CREATE).create_thread(1, 2, pool).leave(2).call(2, 42, "f")
+    reused.end_thread(42, 1, pool)
+    holder.begin_thread(2, 2, pool).enter(2, LOCK).acquire(2, 1, 1, PTHREAD).leave(2).call(2, 100, "f")
+    holder.enter(100, UNLOCK).release(100, 1, 1, PTHREAD).leave(100).end_thread(100, 2, pool)
+    reused.begin_thread(51, 3, pool).call(51, 55, "g").enter(55, LOCK).acquire(101, 1, 2, PTHREAD).leave(101)
+    reused.enter(101, UNLOCK).release(101, 1, 2, PTHREAD).leave(101).end_thread(101, 3, pool)
+    with program.trace() as trace:
+        cube, pairs = lawful(trace), trace.model.delay_pairs
+        since = pairs.waiting_since[pairs.wait == 45]
+        points = trace.model.sync_points
+        assert points.begin_time[since].tolist() == [51]
+    # of 98 ticks of the function and 1 of the launch, the larger remainder is that of the function
+    assert ticks(cube, "delay_lock") == {("f", 2): 45}
+
+
 def test_nested_teams__do_not_end_the_intervals_of_the_teams_around_them():
     """The master of a team forks another one in it, and comes to the barrier of its team at 99, 79 ticks after the
     other thread of the team."""

@@ -535,7 +535,10 @@ def _intervals_of_threads(
 
 
 def _begin_at_creations(points: Columns, pairs: Columns, since: Since, large: LargeArrays) -> None:
-    """Let the interval of a wait between a created thread and its creator begin at the creation on both sides."""
+    """Let the interval of a wait between a created thread and its creator begin at the creation on both sides.
+
+    A creator that has ended may be followed by another created thread on its location, which begins later.
+    """
     rows = large.chosen(len(pairs), lambda here: OF_CREATED[pairs.kind[here]])
     sides = (pairs.cause[rows], since["cause_since"]), (pairs.waiting[rows], since["waiting_since"])
     for (_, since_of_created), (other, since_of_creator) in (sides, sides[::-1]):
@@ -543,7 +546,9 @@ def _begin_at_creations(points: Columns, pairs: Columns, since: Since, large: La
         at = np.flatnonzero(pick(points.kind, born) == CREATED)
         creates = points.at("set", born[at])
         by_other = (creates >= 0) & (pick(points.location, creates) == points.location[other[at]])
-        by_other &= creates < other[at]
+        # the other side is still the creator, and no thread created after it on the same location
+        of_other = since_of_creator[rows[at]]
+        by_other &= (creates < other[at]) & ((pick(points.kind, of_other) != CREATED) | (of_other < creates))
         since_of_creator[rows[at[by_other]]] = creates[by_other]
 
 
