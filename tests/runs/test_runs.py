@@ -222,6 +222,14 @@ def test_runs__that_are_damaged_are_refused_or_are_none(tmp_path, content):
         tracecols.Experiment(tmp_path).runs()
 
 
+def test_runs__of_a_cube_are_none_and_it_can_be_added(nightly):
+    cube = next(nightly.folder.glob("*.severity"))
+    with pytest.raises(
+        SeverityError, match="a severity cube, not a folder of runs\n  add it to one: tracecols runs add"
+    ):
+        tracecols.Experiment(cube).runs()
+
+
 def test_runs__whose_parameters_cannot_be_read_are_not_left_out(nightly):
     (nightly.folder / "night-03.json").write_text('{"format": "tracecols run",}')
     # of another program

@@ -17,6 +17,7 @@ from tracecols.given.arguments import did_you_mean, show
 from tracecols.given.files import advice_for_output, check_path, read_json
 from tracecols.severity.comparison import Comparison
 from tracecols.severity.cube import SeverityCube
+from tracecols.store.layout import instead
 from tracecols.store.outputs import Output, check_place, parents_made
 from tracecols.work.scratch import only_one
 
@@ -129,6 +130,8 @@ def runs_in(folder: Path) -> list[Run]:
     one is damaged."""
     found = [_read(path) for path in sorted(folder.glob("*.json")) if _is_run(path)]
     if not found:
+        if what := instead(folder, "a folder of runs"):
+            raise SeverityError(what)
         raise SeverityError(f"{folder} holds no runs\n  add one: tracecols runs add {folder} run.severity")
     return sorted(found, key=lambda run: (run.added, run.name))
 

@@ -91,12 +91,18 @@ INSTEAD = {
     "a trace archive": {
         "a store": "convert it first: tracecols convert {}",
         "a severity cube": "analyze it: tracecols analyze {}",
+        "a folder of runs": "add it to one: tracecols runs add FOLDER {}",
     },
     "a store of a trace": {
         "a trace archive": "it is converted already; analyze it: tracecols analyze {}",
         "a severity cube": "analyze it: tracecols analyze {}",
+        "a folder of runs": "add it to one: tracecols runs add FOLDER {}",
     },
-    "a severity cube": {"a store": "look at it: tracecols show {}", "a trace archive": "look at it: tracecols show {}"},
+    "a severity cube": {
+        "a store": "look at it: tracecols show {}",
+        "a trace archive": "look at it: tracecols show {}",
+        "a folder of runs": "add it to one: tracecols runs add FOLDER {}",
+    },
 }
 """Advice about a path given in place of something else: by its kind, and by the kind that was wanted."""
 
@@ -115,8 +121,8 @@ def recognised(path: Path) -> str:
 
 
 def instead(path: Path, wanted: str) -> str:
-    """Return the error about a path that was given in place of a `wanted` thing (`a store`, `a trace archive` or `a
-    severity cube`); empty if its kind is not known."""
+    """Return the error about a path that was given in place of a `wanted` thing (a key of `INSTEAD`'s values); empty
+    if its kind is not known."""
     what = recognised(path)
     todo = INSTEAD.get(what, {}).get(wanted)
     return f"{path} is {what}, not {wanted}\n  {todo.format(quote(str(path)))}" if todo else ""
