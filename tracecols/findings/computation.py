@@ -19,7 +19,7 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
-from tracecols.findings.overheads import CREATION
+from tracecols.findings.overheads import CREATION, message_edges
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.kernels.maxplus import BEGUN
@@ -47,6 +47,9 @@ two thirds if work grows evenly over four locations."""
 
 LONG, FEW = 3, 0.2
 """Multiple of the median that tasks have to take to be long, and largest share of all tasks that these may be."""
+
+HANDED_OUT = 0.9
+"""Share of the pieces of some work that must begin with a message of the same location for it to hand them out."""
 
 HALF = (1.4, 4.0)
 """Factors between which one half of the locations must take longer than the other half to count as slow, as the cores
@@ -583,7 +586,9 @@ class Computing:
         if self.in_task[w.spans[0][0]]:
             yield from self._long_tasks(w)
             if self.scenarios.movable is not None:
-                yield from self._longer_tasks(w)
+                yield from self._longer_pieces(w)
+        elif self._is_handed_out(w):
+            yield from self._longer_pieces(w)
         outliers, is_process = self._outliers(w)
         if outliers.size and not self._is_serial(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
@@ -601,8 +606,8 @@ class Computing:
             change = self.scenarios.less_computation(w.node, less)
             yield w.cause(CHANGING, NOBODY, change, evidence=_longest(w.table))
 
-    def _longer_tasks(self, w: Work) -> Iterator[Cause]:
-        """Yield the cause that the pieces of one location are clearly longer than those of the others, of tasks that
+    def _longer_pieces(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that the pieces of one location are clearly longer than those of the others, of work that
         locations take as they become free: then it executes fewer."""
         piece = w.total / w.n_rows
         worst = int(piece.argmax())
@@ -612,8 +617,27 @@ class Computing:
             mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
             # the others execute more of them
             evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
-            change = self._without(w, is_worst * (1 - others / piece[worst]))
-            yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
+            share = is_worst * (1 - others / piece[worst])
+            if not self.in_task[w.spans[0][0]]:
+                # the replay moves tasks to other threads, but not messages to other processes
+                share = 1 - others * w.n_rows.mean() / w.total
+            yield w.cause("computation", w.who[is_worst], self._without(w, share), evidence=evidence)
+
+    def _is_handed_out(self, w: Work) -> bool:
+        """Return whether nearly each piece of some work begins with a message of one location, which does nothing of
+        it: locations then get pieces as they become free."""
+        giver = self._sender_before[w.node]
+        first = int(giver[0])
+        return first >= 0 and first not in w.who and bool((giver == first).mean() > HANDED_OUT)
+
+    @once
+    def _sender_before(self) -> NDArray[np.int32]:
+        """The location whose message is received at the end of the call before each node; (n_nodes,) int32, -1 for
+        none."""
+        s, edge = self.scenarios, message_edges(self.scenarios)
+        result = np.full(len(s.graph.nodes) + 1, -1, np.int32)
+        result[s.graph.edges.head[edge] + 1] = s.graph.nodes.location[s.tail[edge]]
+        return result[:-1]
 
     @once
     def _task(self) -> NDArray[np.int64]:
@@ -753,11 +777,13 @@ class Computing:
         """Return the change in which some locations do as much of some work as the mean of the `usual` ones;
         (n_locations of the work,) each.
 
-        Pieces before calls before which a location does more than the mean get shorter, or longer if it does less.
+        Pieces before calls before which a location does more than the mean get shorter, or longer if it does less; of
+        these, first those that are longer than the usual piece.
         """
         who = w.by_row(np.arange(w.who.size))
         cell, first = number(combine(who, self._next_call[w.node]))
-        ticks, who = Segments(cell, first.size).sum(w.ticks), who[first]
+        cells = Segments(cell, first.size)
+        ticks, who = cells.sum(w.ticks), who[first]
         call, _ = number(self._next_call[w.node[first]])
         above = np.where(changed, w.total - w.total[usual].mean(), 0.0)
         mean = np.bincount(call, ticks * usual[who]) / usual.sum()
@@ -765,7 +791,12 @@ class Computing:
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
         less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
-        return self.scenarios.less_computation(w.node, (less / np.maximum(ticks, 1))[cell] * w.ticks)
+        longer = np.maximum(w.ticks - w.total[usual].sum() / w.n_rows[usual].sum(), 0)
+        total = np.bincount(cell, longer, first.size)
+        of_longer = np.clip(less, 0, total)
+        part = np.divide(of_longer, total, out=np.zeros(first.size), where=total > 0)[cell] * longer
+        rest = (less - of_longer) / np.maximum(ticks - total, 1)
+        return self.scenarios.less_computation(w.node, part + rest[cell] * (w.ticks - longer))
 
     @once
     def _next_call(self) -> NDArray[np.int64]:
