@@ -388,18 +388,23 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
-        nests, depth = self._best(self.nests, True), self.scenarios.call_paths.depth
+        nests = self._best(self.nests, True)
         # a region may be called from several places, all of which a function around them has to be compared with
         nests += self._merged(self._alike(nests))
+        return self._with_slowest(self._joined(self._deepest(alone, nests)))
+
+    def _deepest(self, alone: list[Cause], nests: Sequence[Cause]) -> list[Cause]:
+        """Return the causes in single call paths, and those in call paths with all that they call which gain clearly
+        more than any below them; these are then left out."""
+        depth = self.scenarios.call_paths.depth
         found, deeper = list(alone), [*alone, *self._merged(self._alike(alone))]
-        # the deepest of several nests that gain as much is named
         for nest in sorted(nests, key=lambda c: -depth[c.call_path]):
             # different locations may be late each time in addition to those that always are
             below = [c for c in deeper if self._is_below(c, nest) and _changes(c) == _changes(nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
                 found = [c for c in found if c not in below] + [nest]
                 deeper.append(nest)
-        return self._with_slowest(self._joined(found))
+        return found
 
     def causes_between_devices(self) -> list[Cause]:
         """Return the causes that some devices compute longer than others, or what no other does, with the gain of
@@ -420,10 +425,14 @@ class Computing:
     def in_turns(self, mended: Change) -> list[Cause]:
         """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
         this work; waits that `mended` ends are not due to them."""
-        s, sizes = self.scenarios, self.single
+        return self._deepest(*(self._in_turns(of, of is self.nests, mended) for of in (self.single, self.nests)))
+
+    def _in_turns(self, sizes: Sizes, includes_calls: bool, mended: Change) -> list[Cause]:
+        """Return the causes of `in_turns` in single call paths, or in those with all that they call."""
+        s = self.scenarios
         inside = s.call_paths.parent[sizes.head] >= 0
         chosen = sizes.first(inside & (sizes.n_locations > 1), sizes.most)
-        works = self.work([self._spans(int(sizes.head[i]), False, sizes.same) for i in chosen])
+        works = self.work([self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in chosen])
         works = [w for w in works if distinct(self.process[w.who]).size == w.who.size and self._is_in_turn(w)]
         gains = s.gains([self._shorter(w, 1.0) for w in works], [mended])
         return tried(
@@ -437,9 +446,11 @@ class Computing:
 
     def _is_in_turn(self, w: Work) -> bool:
         """Return whether hardly any pieces of some work are computed at the same time."""
-        end = self.scenarios.graph.nodes.time[w.node]
+        # functions that follow each other without waiting in between are one piece
+        piece, first = number(w.node.astype(np.int64))
+        end, ticks = self.scenarios.graph.nodes.time[w.node[first]], Segments(piece, first.size).sum(w.ticks)
         order = np.argsort(end, kind="stable")
-        end, ticks = end[order], w.ticks[order]
+        end, ticks = end[order], ticks[order]
         before = np.append(end[0], end[:-1])
         before[0] -= ticks[0]
         return bool(np.minimum(ticks, end - before).sum() > IN_TURN * ticks.sum())
@@ -447,10 +458,13 @@ class Computing:
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
         gains clearly more than any of their functions."""
-        slow = max(tried(self.scenarios, self._slowest()), key=lambda c: c.gain, default=None)
+        found = tried(self.scenarios, self._slowest())
         mine = [c for c in causes if c.kind in ("computation", "grain")]
-        if slow is None or slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
+        most = max((c.gain for c in found), default=0)
+        if most <= PREFERRED * max((c.gain for c in mine), default=0):
             return causes
+        # one of the threads of a process, if the others hardly matter
+        slow = min((c for c in found if PREFERRED * c.gain >= most), key=lambda c: c.locations.size)
         return [c for c in causes if c not in mine or not np.isin(c.locations, slow.locations).all()] + [slow]
 
     def _slowest(self) -> list[Cause]:
@@ -724,10 +738,23 @@ class Computing:
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
         if w.table is None:
             return NOBODY, False
-        # perhaps one is late in single pieces, though others take as long over the run
-        first, second = np.sort(w.table, 0)[:-3:-1]
-        alone = np.bincount(w.table.argmax(0), first - second, w.who.size)
-        return w.who[alone > LATE * w.changing_excess], False
+        # perhaps one is late in single pieces, though others take as long over the run; or all threads of a process
+        for unit, is_process in ((w.who, False), (process, True)):
+            units = distinct(unit)
+            late = self._late_unit(w, [unit == one for one in units]) if units.size > 1 else -1
+            if late >= 0:
+                return w.who[unit == units[late]], is_process and (unit == units[late]).sum() > 1
+        return NOBODY, False
+
+    @staticmethod
+    def _late_unit(w: Work, units: Sequence[NDArray[np.bool_]]) -> int:
+        """Return which of some groups of locations has the pieces that exceed all others in most of what the longest
+        pieces exceed the mean; -1 if none has."""
+        assert w.table is not None
+        longest = np.stack([w.table[mine].max(0) for mine in units])
+        first, second = np.sort(longest, 0)[:-3:-1]
+        alone = np.bincount(longest.argmax(0), first - second, len(units))
+        return int(alone.argmax()) if alone.max() > LATE * w.changing_excess else -1
 
     @once
     def serial_paths(self) -> NDArray[np.bool_]:
