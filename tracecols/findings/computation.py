@@ -631,11 +631,23 @@ class Computing:
             mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
             # the others execute more of them
             evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
-            share = is_worst * (1 - others / piece[worst])
-            if not self.in_task[w.spans[0][0]]:
-                # the replay moves tasks to other threads, but not messages to other processes
-                share = 1 - others * w.n_rows.mean() / w.total
-            yield w.cause("computation", w.who[is_worst], self._without(w, share), evidence=evidence)
+            if self.in_task[w.spans[0][0]]:
+                change = self._without(w, is_worst * (1 - others / piece[worst]))
+            else:
+                change = self._spread(w, others)
+            yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
+
+    def _spread(self, w: Work, piece: float) -> Change:
+        """Return the change in which all pieces of some work that a location hands out take `piece` ticks: each location
+        asks for the next one when it is free, so that all do about equally many, in an order that is not recorded. (The
+        replay moves tasks to other threads, but not messages to other processes.)"""
+        s, edge = self.scenarios, message_edges(self.scenarios)
+        at = s.graph.nodes.location
+        asks = np.isin(at[s.tail[edge]], w.who) & (at[s.graph.edges.head[edge]] == self._sender_before[w.node[0]])
+        # locations end within a piece of each other, the last one half a piece after the mean
+        n_pieces = distinct(w.node).size / w.who.size
+        spread = piece * w.n_rows.mean() * (n_pieces + 0.5) / n_pieces
+        return replace(self._without(w, 1 - spread / w.total), cut=edge[asks])
 
     def _is_handed_out(self, w: Work) -> bool:
         """Return whether nearly each piece of some work begins with a message of one location, which does nothing of
