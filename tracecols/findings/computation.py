@@ -606,11 +606,14 @@ class Computing:
         outliers, is_process = self._outliers(w)
         if outliers.size and not self._is_serial(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
-        mean = w.total.mean()
+        n_idle = self._n_idle(w)
+        mean = w.total.sum() / (w.who.size + n_idle)
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
             everybody = np.ones(w.who.size, bool)
-            yield w.cause("imbalance", above, self._evened(w, everybody, everybody))
+            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.model.facts.resolution)}
+            change = self._evened(w, everybody, everybody, n_idle)
+            yield w.cause("imbalance", above, change, evidence=over if n_idle else {})
         if w.table is None:
             # functions with what they call do many things from one meeting to the next
             if all(end - begin == 1 for begin, end in w.spans):
@@ -695,10 +698,7 @@ class Computing:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
         or another operation for which all wait. Of a team those that do nothing of it count, too."""
         hub, meeting, location = self._meetings
-        who = w.who
-        if self.in_team[w.spans[0][0]]:
-            meets = np.isin(self.locations, location)
-            who = self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
+        who = self._members(w)
         mine = np.flatnonzero(np.isin(location, who))
         is_common = np.bincount(hub[mine]) == who.size
         mine = mine[is_common[hub[mine]]]
@@ -723,6 +723,21 @@ class Computing:
         order = np.argsort(node, kind="stable")
         change = self.scenarios.less_computation(node[order], less[order])
         yield w.cause(CHANGING, NOBODY, change, evidence=_longest(table))
+
+    def _n_idle(self, w: Work) -> int:
+        """Return how many threads of the teams that do some work do nothing of it, besides what tasks and masters do,
+        which have causes of their own."""
+        head = w.spans[0][0]
+        has_others = self.in_team[head] and not self.in_task[head] and not self.serial_paths[head]
+        return int(np.setdiff1d(self._members(w), w.who).size) if has_others else 0
+
+    def _members(self, w: Work) -> NDArray[np.int64]:
+        """Return the locations that do some work; if teams do it, all threads that meet in these processes; (n,)
+        int64."""
+        if not self.in_team[w.spans[0][0]]:
+            return w.who
+        meets = np.isin(self.locations, self._meetings[2])
+        return self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
 
     @once
     def _meetings(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -812,9 +827,9 @@ class Computing:
                 changes.append(Change(c.node, less))
         return together(changes)
 
-    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_]) -> Change:
-        """Return the change in which some locations do as much of some work as the mean of the `usual` ones;
-        (n_locations of the work,) each.
+    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_], n_idle: int = 0) -> Change:
+        """Return the change in which some locations do as much of some work as the mean of the `usual` ones, and of
+        `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
         Pieces before calls before which a location does more than the mean get shorter, or longer if it does less; of
         these, first those that are longer than the usual piece.
@@ -824,8 +839,9 @@ class Computing:
         cells = Segments(cell, first.size)
         ticks, who = cells.sum(w.ticks), who[first]
         call, _ = number(self._next_call[w.node[first]])
-        above = np.where(changed, w.total - w.total[usual].mean(), 0.0)
-        mean = np.bincount(call, ticks * usual[who]) / usual.sum()
+        n_usual = usual.sum() + n_idle
+        above = np.where(changed, w.total - w.total[usual].sum() / n_usual, 0.0)
+        mean = np.bincount(call, ticks * usual[who]) / n_usual
         apart = np.maximum((ticks - mean[call]) * np.sign(above)[who], 0)
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
