@@ -25,7 +25,7 @@ from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
-from tracecols.severity.causes import CHANGING, LONGEST
+from tracecols.severity.causes import ALONE, CHANGING, LONGEST
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -34,9 +34,6 @@ DEEPER = 0.75
 """Share of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
 
 NOBODY = np.zeros(0, np.int64)
-
-ALONE = "shorter"
-"""Key in the evidence of computation that no other location does: the part of it that makes others wait."""
 
 IN_TURN = 0.8
 """Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
@@ -459,13 +456,16 @@ class Computing:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
         gains clearly more than any of their functions."""
         found = tried(self.scenarios, self._slowest())
-        mine = [c for c in causes if c.kind in ("computation", "grain")]
-        most = max((c.gain for c in found), default=0)
-        if most <= PREFERRED * max((c.gain for c in mine), default=0):
+        if not found:
             return causes
+        most = max(c.gain for c in found)
         # one of the threads of a process, if the others hardly matter
         slow = min((c for c in found if PREFERRED * c.gain >= most), key=lambda c: c.locations.size)
-        return [c for c in causes if c not in mine or not np.isin(c.locations, slow.locations).all()] + [slow]
+        kinds = ("computation", "grain")
+        mine = [c for c in causes if c.kind in kinds and np.isin(c.locations, slow.locations).all()]
+        if slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
+            return causes
+        return [c for c in causes if c not in mine] + [slow]
 
     def _slowest(self) -> list[Cause]:
         """Return the causes that a process or a thread, or several that are clearly apart from more others, take longer
@@ -604,7 +604,7 @@ class Computing:
         elif self._is_handed_out(w):
             yield from self._longer_pieces(w)
         outliers, is_process = self._outliers(w)
-        if outliers.size and not self._is_serial(w, outliers):
+        if outliers.size and not self._is_unshared(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
         n_idle = self._n_idle(w)
         mean = w.total.sum() / (w.who.size + n_idle)
@@ -641,8 +641,8 @@ class Computing:
             yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
 
     def _spread(self, w: Work, piece: float) -> Change:
-        """Return the change in which all pieces of some work that a location hands out take `piece` ticks: each location
-        asks for the next one when it is free, so that all do about equally many, in an order that is not recorded. (The
+        """Return the change in which all pieces of some work that a location hands out take `piece` ticks: others ask
+        for the next one when they are free, so that all do about equally many, in an order that is not recorded. (The
         replay moves tasks to other threads, but not messages to other processes.)"""
         s, edge = self.scenarios, message_edges(self.scenarios)
         at = s.graph.nodes.location
@@ -788,14 +788,17 @@ class Computing:
         """Select the call paths on which only masters of several threads compute; (n_call_paths,) bool."""
         return np.isin(self.same, self.single.head[self.single.is_serial])
 
-    def _is_serial(self, w: Work, outliers: NDArray[np.int64]) -> bool:
-        """Return whether outliers compute longer than other threads mostly since they compute where only masters do:
-        this work has to be shared, and would not end if they were as fast as the others."""
+    def _is_unshared(self, w: Work, outliers: NDArray[np.int64]) -> bool:
+        """Return whether outliers compute longer than other threads mostly since they compute where only masters do, or
+        in teams where no others do: this work has to be shared, and would not end if they were as fast as the
+        others."""
         if self.is_master[w.who].all():
             return False
         low, high = np.searchsorted(self.cells.call_path, np.array(w.spans, np.int64)).T
         at = ranges(low, high - low)
-        at = at[self.serial_paths[self.cells.call_path[at]] & np.isin(self.cells.location[at], outliers)]
+        path, is_theirs = self.cells.call_path[at], np.isin(self.cells.location[at], outliers)
+        is_shared = np.isin(self.same[path], self.same[path[~is_theirs]])
+        at = at[is_theirs & (self.serial_paths[path] | (self.in_team[path] & ~is_shared))]
         is_outlier = np.isin(w.who, outliers)
         excess = w.total[is_outlier].sum() - outliers.size * w.total[~is_outlier].mean()
         return bool(self.cells.ticks[at].sum() > excess / 2)
@@ -874,7 +877,12 @@ class Computing:
             enough = np.array(self.scenarios.gains(list(map(self._shorter, works, middle)))) >= 0.99 * gain
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         shorter = zip(works, high.tolist(), strict=True)
-        causes = [w.cause("computation", w.who, self._shorter(w, part), evidence={ALONE: part}) for w, part in shorter]
+        causes = [
+            w.cause(
+                "computation", w.who, self._shorter(w, part), evidence={ALONE: part, "n_locations": int(w.who.size)}
+            )
+            for w, part in shorter
+        ]
         return tried(self.scenarios, causes)
 
     def _shorter(self, w: Work, part: float) -> Change:
