@@ -606,6 +606,9 @@ class Computing:
         outliers, is_process = self._outliers(w)
         if outliers.size and not self._is_unshared(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
+        late = self._late_in_pieces(w, self.process[w.who])
+        if late.size > 1 and not np.array_equal(late, np.sort(outliers)):
+            yield w.cause("computation", late, self._without_excess(w, late), is_process=True)
         n_idle = self._n_idle(w)
         mean = w.total.sum() / (w.who.size + n_idle)
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
@@ -763,25 +766,20 @@ class Computing:
             return high, True
         if high.size and _are_apart(w.total, w.total > middle):
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
-        if w.table is None:
-            return NOBODY, False
-        # perhaps one is late in single pieces, though others take as long over the run; or all threads of a process
-        for unit, is_process in ((w.who, False), (process, True)):
-            units = distinct(unit)
-            late = self._late_unit(w, [unit == one for one in units]) if units.size > 1 else -1
-            if late >= 0:
-                return w.who[unit == units[late]], is_process and (unit == units[late]).sum() > 1
-        return NOBODY, False
+        # perhaps one is late in single pieces, though others take as long over the run
+        return self._late_in_pieces(w, w.who), False
 
     @staticmethod
-    def _late_unit(w: Work, units: Sequence[NDArray[np.bool_]]) -> int:
-        """Return which of some groups of locations has the pieces that exceed all others in most of what the longest
-        pieces exceed the mean; -1 if none has."""
-        assert w.table is not None
-        longest = np.stack([w.table[mine].max(0) for mine in units])
+    def _late_in_pieces(w: Work, unit: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the locations of the unit, given for each location, whose pieces exceed those of all others in most of
+        what the longest pieces exceed the mean; empty if there is none."""
+        units = distinct(unit)
+        if w.table is None or units.size < 2:
+            return NOBODY
+        longest = np.stack([w.table[unit == one].max(0) for one in units])
         first, second = np.sort(longest, 0)[:-3:-1]
-        alone = np.bincount(longest.argmax(0), first - second, len(units))
-        return int(alone.argmax()) if alone.max() > LATE * w.changing_excess else -1
+        alone = np.bincount(longest.argmax(0), first - second, units.size)
+        return w.who[np.isin(unit, units[alone > LATE * w.changing_excess])]
 
     @once
     def serial_paths(self) -> NDArray[np.bool_]:
