@@ -42,7 +42,7 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
-LONG, FEW = 3, 0.2
+LONG, FEW = 2, 0.2
 """Multiple of the median that tasks have to take to be long, and largest share of all tasks that these may be."""
 
 HANDED_OUT = 0.9
