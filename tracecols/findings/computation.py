@@ -772,14 +772,15 @@ class Computing:
     @staticmethod
     def _late_in_pieces(w: Work, unit: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the locations of the unit, given for each location, whose pieces exceed those of all others in most of
-        what the longest pieces exceed the mean; empty if there is none."""
+        what the longest pieces exceed the mean, or exceed the others; empty if there is none."""
         units = distinct(unit)
         if w.table is None or units.size < 2:
             return NOBODY
         longest = np.stack([w.table[unit == one].max(0) for one in units])
         first, second = np.sort(longest, 0)[:-3:-1]
         alone = np.bincount(longest.argmax(0), first - second, units.size)
-        return w.who[np.isin(unit, units[alone > LATE * w.changing_excess])]
+        # of two units, one exceeds the other by twice what it exceeds the mean
+        return w.who[np.isin(unit, units[alone > LATE * max(w.changing_excess, alone.sum())])]
 
     @once
     def serial_paths(self) -> NDArray[np.bool_]:
