@@ -344,7 +344,7 @@ class Evidence:
         c.call_path = int(s.user_call_path[self._deepest(by_path)])
         return found
 
-    def _deepest(self, ticks: NDArray[np.float64]) -> int:
+    def _deepest(self, ticks: NDArray[Any]) -> int:
         """Return the call path with most of some ticks, (n_call_paths,), or the nearest one above it that has, with all
         that it calls, most of those around it."""
         paths, total = self.s.call_paths, np.append(0, np.cumsum(ticks))
