@@ -334,10 +334,16 @@ def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
 
 
 @pytest.mark.parametrize(
-    ("parts", "long", "each"),
-    [(["subtree"], 4000, "4 ms"), (["subtree"], 700, "700 us"), (["load", "multiply", "store"], 4000, "4 ms")],
+    ("parts", "long", "second", "each"),
+    [
+        (["subtree"], 4000, 300, "4 ms"),
+        (["subtree"], 700, 300, "700 us"),
+        # a quarter of the tasks takes more than twice the median
+        (["subtree"], 4000, 700, "4 ms"),
+        (["load", "multiply", "store"], 4000, 300, "4 ms"),
+    ],
 )
-def test_long_tasks__are_counted_and_named_with_all_that_they_call(parts, long, each):
+def test_long_tasks__are_counted_and_named_with_all_that_they_call(parts, long, second, each):
     """The functions of a task are one task: three tasks were counted, and the function with most time was named."""
     w = World(Random(0), 1, 3, noise=0)
     for k in range(10):
@@ -348,13 +354,14 @@ def test_long_tasks__are_counted_and_named_with_all_that_they_call(parts, long, 
                     one.enter(t, "!$omp create task @tree.c:20").create_task(t, task).leave(t + 1)
                     one.switch_task(t + 1, task).enter(t + 1, "visit")
                     w.now[0][i] = t + 1
+                    usual = second if number == 1 else 300
                     for part in parts:
-                        w.work(0, part, (long if (i, number) == (k % 3, 0) else 300) / len(parts), i)
+                        w.work(0, part, (long if (i, number) == (k % 3, 0) else usual) / len(parts), i)
                     one.leave(w.now[0][i]).complete_task(w.now[0][i], task)
     first = cube_of(w.finish()).diagnosis().findings[0]
     assert first.kind == "grain" and first.what.startswith(f"10 of 120 tasks take {each} each in ")
     assert first.cause_region == ("visit" if len(parts) > 1 else "subtree")
-    assert first.gain * 10**6 == pytest.approx(10 * (long - 300), rel=0.01)
+    assert first.gain * 10**6 == pytest.approx(10 * (long - (30 * second + 80 * 300) / 110), rel=0.01)
 
 
 def test_tiny_messages__are_one_cause_where_one_function_sends_and_another_receives():

@@ -42,8 +42,9 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
-LONG, FEW = 2, 0.2
-"""Multiple of the median that tasks have to take to be long, and largest share of all tasks that these may be."""
+LONG, FEW = (2, 3), 0.2
+"""Multiples of the median that tasks have to take to be long, of which the first counts that few tasks exceed; and the
+largest share of all tasks that are few."""
 
 HANDED_OUT = 0.9
 """Share of the pieces of some work that must begin with a message of the same location for it to hand them out."""
@@ -681,8 +682,9 @@ class Computing:
         """Yield the cause that few tasks are far longer than the others in some work."""
         _, of = np.unique(self._task[w.node], return_inverse=True)
         ticks = np.bincount(of, w.ticks)
-        is_long = ticks > LONG * np.median(ticks)
-        if not 0 < is_long.sum() <= FEW * ticks.size:
+        longer = (ticks > least * np.median(ticks) for least in LONG)
+        is_long = next((some for some in longer if 0 < some.sum() <= FEW * ticks.size), None)
+        if is_long is None:
             return
         usual, resolution = ticks[~is_long].mean(), self.scenarios.model.facts.resolution
         rows = np.flatnonzero(is_long[of])
