@@ -1,5 +1,6 @@
 """Uncommon kinds of programs with one bottleneck (`benchmarks.kinds`): halves of teams and nodes that are slow, schedules
-of loops, tasks of one creator, files, neighbourhood collectives, the order of tags, sweeps before exchanges."""
+of loops, tasks of one creator, files, neighbourhood collectives, the order of tags, sweeps before exchanges, work that a
+master hands out, functions with parts."""
 
 from __future__ import annotations
 
@@ -275,3 +276,143 @@ def sweep_before_exchange(w: World, late: float) -> Truth:
         w.everyone("relax", relax)
     w.allreduce()
     return Truth(("sweep",), ANY)
+
+
+# -- work that a master hands out
+
+
+def _hand_out(w: World, jobs: list[float], slow: int, factor: float) -> None:
+    """Rank 0 gives the next job to the process that asks first; one of them takes longer for each."""
+    asked = {r: w.send(r, 0, tag=1) for r in range(1, w.ranks)}
+    for job in [*jobs, *[0.0] * (w.ranks - 1)]:
+        r = min(asked, key=lambda r: (asked[r], r))
+        w.receive(0, r, asked.pop(r), tag=1)
+        w.receive(r, 0, w.send(0, r, tag=2), tag=2)
+        if job:
+            w.work(r, "compute_job", job * (factor if r == slow else 1))
+            asked[r] = w.send(r, 0, tag=1)
+    w.barrier()
+
+
+@program(UNCOMMON, (4, 6), noise=0.1)
+def slow_worker(w: World, late: float) -> Truth:
+    """One of the processes that ask for jobs takes longer for each, and so gets fewer."""
+    slow = w.rng.randrange(1, w.ranks)
+    _hand_out(w, [800.0] * 100, slow, 1 + 0.8 * late)
+    return Truth(("compute_job",), slow)
+
+
+@program(UNCOMMON, (4, 6), noise=0.1)
+def long_last_job(w: World, late: float) -> Truth:
+    """The last job that is handed out takes far longer than the others."""
+    _hand_out(w, [800.0] * 100 + [800.0 + 6000 * late], -1, 1)
+    return Truth(("compute_job",), ANY)
+
+
+# -- functions with parts, and which of several causes is the one
+
+
+def _in_parts(w: World, rank: int, name: str, ticks: float, thread: int = 0) -> None:
+    """Compute in two functions that a function calls."""
+    one = w.at(rank, thread).enter(w.now[rank][thread], name)
+    for part, share in (("load", 0.4), ("multiply", 0.6)):
+        w.work(rank, part, ticks * share, thread)
+    one.leave(w.now[rank][thread])
+
+
+@program(UNCOMMON, (4, 6), noise=0.04)
+def slabs_in_turn(w: World, late: float) -> Truth:
+    """Processes write one after the other, with a barrier after each, in a function that calls others."""
+    for _ in range(8):
+        w.everyone("advance", 5000)
+        for turn in range(w.ranks):
+            for r in range(w.ranks):
+                if r == turn or not late:
+                    _in_parts(w, r, "write_slab", 600 if late else 600 / w.ranks)
+            w.barrier()
+    return Truth(("write_slab",))
+
+
+@program(UNCOMMON, (3, 4), 3, noise=0.04)
+def stalled_node(w: World, late: float) -> Truth:
+    """Now and then some of the threads of one process are not running."""
+    victim = w.rng.randrange(w.ranks)
+    for _ in range(40):
+        for r in range(w.ranks):
+            stalled = [2500 * late * (r == victim and w.rng.random() < 0.12) for _ in range(3)]
+            w.divided(r, 12, "smooth", [1000 + ticks for ticks in stalled])
+        w.allreduce()
+    return Truth(("smooth",), victim)
+
+
+@program(UNCOMMON, 3, 3, noise=0.02)
+def slow_master(w: World, late: float) -> Truth:
+    """The first thread of one process is slow in all that it computes, also alone."""
+    slow = w.rng.randrange(w.ranks)
+    for _ in range(30):
+        for r in range(w.ranks):
+            factor = 1 + 0.4 * late * (r == slow)
+            w.divided(r, 12, "flux", [1000 * factor, 1000, 1000])
+            w.work(r, "pack", 300 * factor)
+            w.divided(r, 18, "update", [600 * factor, 600, 600])
+        w.allreduce()
+    return Truth(("flux", "pack", "update"), slow, 0)
+
+
+@program(UNCOMMON, 1, (5, 6), noise=0.04)
+def fewer_chunks_than_threads(w: World, late: float) -> Truth:
+    """A loop has fewer chunks than the team has threads: one or two of them get none."""
+    for _ in range(30):
+        w.divided(0, 12, "assemble", 800)
+        with w.inside("relax"), w.in_team(0, 20):
+            for i in range(4 if late else w.threads):
+                w.work(0, "relax_chunk", 4000 / (4 if late else w.threads), i)
+    return Truth(("relax_chunk", "relax"), ANY)
+
+
+@program(UNCOMMON, 1, (5, 6), noise=0.04)
+def sections_for_two(w: World, late: float) -> Truth:
+    """Two threads have sections of their own in a parallel region in which all compute besides."""
+    for _ in range(30):
+        with w.inside("residual"), w.in_team(0, 30):
+            w.spread(0, "gradient", 1200)
+            for i in range(2 if late else w.threads):
+                w.work(0, "tabulate", 1800 / (2 if late else w.threads), i)
+    return Truth(("tabulate",), ANY)
+
+
+@program(UNCOMMON, (6, 8), noise=0.04)
+def slow_rank_of_coupled(w: World, late: float) -> Truth:
+    """A process of one of two coupled models is slow in one of their functions."""
+    half = w.ranks // 2
+    parts = [range(half), range(half, w.ranks)]
+    communicators = [w.program.communicator(f"model {k}", part) for k, part in enumerate(parts)]
+    slow = w.rng.randrange(half)
+    for _ in range(8):
+        for _ in range(4):
+            for k, names in enumerate((("dynamics", "radiation"), ("tracers", "baroclinic"))):
+                for r in parts[k]:
+                    w.work(r, names[0], 1000 - 60 * k + 350 * late * (r == slow))
+                w.among(parts[k], communicators[k], "MPI_Allreduce", "allreduce")
+                for r in parts[k]:
+                    w.work(r, names[1], 600)
+        with w.inside("couple"):
+            w.allreduce()
+    return Truth(("dynamics",), slow)
+
+
+@program(UNCOMMON, 1, 4, noise=0.04)
+def locked_parts(w: World, late: float) -> Truth:
+    """What threads compute in a critical section is in functions that one of them calls."""
+    for _ in range(30):
+        with w.inside("compute_fluxes"), w.in_team(0, 30):
+            w.spread(0, "flux", 1000)
+            free = 0
+            for i in w.in_order(0):
+                if late:
+                    with w.critical(0, i, 33, free):
+                        _in_parts(w, 0, "add_to_sum", 300, i)
+                    free = w.now[0][i] + 1
+                else:
+                    _in_parts(w, 0, "add_to_sum", 300, i)
+    return Truth(("add_to_sum",))

@@ -19,13 +19,13 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
 from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
-from tracecols.findings.overheads import CREATION
+from tracecols.findings.overheads import CREATION, message_edges
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
-from tracecols.severity.causes import CHANGING, LONGEST
+from tracecols.severity.causes import ALONE, CHANGING, LONGEST
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -35,9 +35,6 @@ DEEPER = 0.75
 
 NOBODY = np.zeros(0, np.int64)
 
-ALONE = "shorter"
-"""Key in the evidence of computation that no other location does: the part of it that makes others wait."""
-
 IN_TURN = 0.8
 """Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
 
@@ -45,8 +42,12 @@ LATE = 0.7
 """Share of what the longest pieces exceed the mean by which one location must exceed all others to be late by itself;
 two thirds if work grows evenly over four locations."""
 
-LONG, FEW = 3, 0.2
-"""Multiple of the median that tasks have to take to be long, and largest share of all tasks that these may be."""
+LONG, FEW = (2, 3), 0.2
+"""Multiples of the median that tasks have to take to be long, of which the first counts that few tasks exceed; and the
+largest share of all tasks that are few."""
+
+HANDED_OUT = 0.9
+"""Share of the pieces of some work that must begin with a message of the same location for it to hand them out."""
 
 HALF = (1.4, 4.0)
 """Factors between which one half of the locations must take longer than the other half to count as slow, as the cores
@@ -385,18 +386,23 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
-        nests, depth = self._best(self.nests, True), self.scenarios.call_paths.depth
+        nests = self._best(self.nests, True)
         # a region may be called from several places, all of which a function around them has to be compared with
         nests += self._merged(self._alike(nests))
+        return self._with_slowest(self._joined(self._deepest(alone, nests)))
+
+    def _deepest(self, alone: list[Cause], nests: Sequence[Cause]) -> list[Cause]:
+        """Return the causes in single call paths, and those in call paths with all that they call which gain clearly
+        more than any below them; these are then left out."""
+        depth = self.scenarios.call_paths.depth
         found, deeper = list(alone), [*alone, *self._merged(self._alike(alone))]
-        # the deepest of several nests that gain as much is named
         for nest in sorted(nests, key=lambda c: -depth[c.call_path]):
             # different locations may be late each time in addition to those that always are
             below = [c for c in deeper if self._is_below(c, nest) and _changes(c) == _changes(nest)]
             if all(c.gain < DEEPER * nest.gain for c in below):
                 found = [c for c in found if c not in below] + [nest]
                 deeper.append(nest)
-        return self._with_slowest(self._joined(found))
+        return found
 
     def causes_between_devices(self) -> list[Cause]:
         """Return the causes that some devices compute longer than others, or what no other does, with the gain of
@@ -417,10 +423,14 @@ class Computing:
     def in_turns(self, mended: Change) -> list[Cause]:
         """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
         this work; waits that `mended` ends are not due to them."""
-        s, sizes = self.scenarios, self.single
+        return self._deepest(*(self._in_turns(of, of is self.nests, mended) for of in (self.single, self.nests)))
+
+    def _in_turns(self, sizes: Sizes, includes_calls: bool, mended: Change) -> list[Cause]:
+        """Return the causes of `in_turns` in single call paths, or in those with all that they call."""
+        s = self.scenarios
         inside = s.call_paths.parent[sizes.head] >= 0
         chosen = sizes.first(inside & (sizes.n_locations > 1), sizes.most)
-        works = self.work([self._spans(int(sizes.head[i]), False, sizes.same) for i in chosen])
+        works = self.work([self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in chosen])
         works = [w for w in works if distinct(self.process[w.who]).size == w.who.size and self._is_in_turn(w)]
         gains = s.gains([self._shorter(w, 1.0) for w in works], [mended])
         return tried(
@@ -434,9 +444,11 @@ class Computing:
 
     def _is_in_turn(self, w: Work) -> bool:
         """Return whether hardly any pieces of some work are computed at the same time."""
-        end = self.scenarios.graph.nodes.time[w.node]
+        # functions that follow each other without waiting in between are one piece
+        piece, first = number(w.node.astype(np.int64))
+        end, ticks = self.scenarios.graph.nodes.time[w.node[first]], Segments(piece, first.size).sum(w.ticks)
         order = np.argsort(end, kind="stable")
-        end, ticks = end[order], w.ticks[order]
+        end, ticks = end[order], ticks[order]
         before = np.append(end[0], end[:-1])
         before[0] -= ticks[0]
         return bool(np.minimum(ticks, end - before).sum() > IN_TURN * ticks.sum())
@@ -444,11 +456,17 @@ class Computing:
     def _with_slowest(self, causes: list[Cause]) -> list[Cause]:
         """Replace the causes in processes or threads that are slow in most of what they do by a single one, if that
         gains clearly more than any of their functions."""
-        slow = max(tried(self.scenarios, self._slowest()), key=lambda c: c.gain, default=None)
-        mine = [c for c in causes if c.kind in ("computation", "grain")]
-        if slow is None or slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
+        found = tried(self.scenarios, self._slowest())
+        if not found:
             return causes
-        return [c for c in causes if c not in mine or not np.isin(c.locations, slow.locations).all()] + [slow]
+        most = max(c.gain for c in found)
+        # one of the threads of a process, if the others hardly matter
+        slow = min((c for c in found if PREFERRED * c.gain >= most), key=lambda c: c.locations.size)
+        kinds = ("computation", "grain")
+        mine = [c for c in causes if c.kind in kinds and np.isin(c.locations, slow.locations).all()]
+        if slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
+            return causes
+        return [c for c in causes if c not in mine] + [slow]
 
     def _slowest(self) -> list[Cause]:
         """Return the causes that a process or a thread, or several that are clearly apart from more others, take longer
@@ -583,15 +601,23 @@ class Computing:
         if self.in_task[w.spans[0][0]]:
             yield from self._long_tasks(w)
             if self.scenarios.movable is not None:
-                yield from self._longer_tasks(w)
+                yield from self._longer_pieces(w)
+        elif self._is_handed_out(w):
+            yield from self._longer_pieces(w)
         outliers, is_process = self._outliers(w)
-        if outliers.size and not self._is_serial(w, outliers):
+        if outliers.size and not self._is_unshared(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
-        mean = w.total.mean()
+        late = self._late_in_pieces(w, self.process[w.who])
+        if late.size > 1 and not np.array_equal(late, np.sort(outliers)):
+            yield w.cause("computation", late, self._without_excess(w, late), is_process=True)
+        n_idle = self._n_idle(w)
+        mean = w.total.sum() / (w.who.size + n_idle)
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
             everybody = np.ones(w.who.size, bool)
-            yield w.cause("imbalance", above, self._evened(w, everybody, everybody))
+            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.model.facts.resolution)}
+            change = self._evened(w, everybody, everybody, n_idle)
+            yield w.cause("imbalance", above, change, evidence=over if n_idle else {})
         if w.table is None:
             # functions with what they call do many things from one meeting to the next
             if all(end - begin == 1 for begin, end in w.spans):
@@ -601,8 +627,8 @@ class Computing:
             change = self.scenarios.less_computation(w.node, less)
             yield w.cause(CHANGING, NOBODY, change, evidence=_longest(w.table))
 
-    def _longer_tasks(self, w: Work) -> Iterator[Cause]:
-        """Yield the cause that the pieces of one location are clearly longer than those of the others, of tasks that
+    def _longer_pieces(self, w: Work) -> Iterator[Cause]:
+        """Yield the cause that the pieces of one location are clearly longer than those of the others, of work that
         locations take as they become free: then it executes fewer."""
         piece = w.total / w.n_rows
         worst = int(piece.argmax())
@@ -612,8 +638,39 @@ class Computing:
             mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
             # the others execute more of them
             evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
-            change = self._without(w, is_worst * (1 - others / piece[worst]))
+            if self.in_task[w.spans[0][0]]:
+                change = self._without(w, is_worst * (1 - others / piece[worst]))
+            else:
+                change = self._spread(w, others)
             yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
+
+    def _spread(self, w: Work, piece: float) -> Change:
+        """Return the change in which all pieces of some work that a location hands out take `piece` ticks: others ask
+        for the next one when they are free, so that all do about equally many, in an order that is not recorded. (The
+        replay moves tasks to other threads, but not messages to other processes.)"""
+        s, edge = self.scenarios, message_edges(self.scenarios)
+        at = s.graph.nodes.location
+        asks = np.isin(at[s.tail[edge]], w.who) & (at[s.graph.edges.head[edge]] == self._sender_before[w.node[0]])
+        # locations end within a piece of each other, the last one half a piece after the mean
+        n_pieces = distinct(w.node).size / w.who.size
+        spread = piece * w.n_rows.mean() * (n_pieces + 0.5) / n_pieces
+        return replace(self._without(w, 1 - spread / w.total), cut=edge[asks])
+
+    def _is_handed_out(self, w: Work) -> bool:
+        """Return whether nearly each piece of some work begins with a message of one location, which does nothing of
+        it: locations then get pieces as they become free."""
+        giver = self._sender_before[w.node]
+        first = int(giver[0])
+        return first >= 0 and first not in w.who and bool((giver == first).mean() > HANDED_OUT)
+
+    @once
+    def _sender_before(self) -> NDArray[np.int32]:
+        """The location whose message is received at the end of the call before each node; (n_nodes,) int32, -1 for
+        none."""
+        s, edge = self.scenarios, message_edges(self.scenarios)
+        result = np.full(len(s.graph.nodes) + 1, -1, np.int32)
+        result[s.graph.edges.head[edge] + 1] = s.graph.nodes.location[s.tail[edge]]
+        return result[:-1]
 
     @once
     def _task(self) -> NDArray[np.int64]:
@@ -625,8 +682,9 @@ class Computing:
         """Yield the cause that few tasks are far longer than the others in some work."""
         _, of = np.unique(self._task[w.node], return_inverse=True)
         ticks = np.bincount(of, w.ticks)
-        is_long = ticks > LONG * np.median(ticks)
-        if not 0 < is_long.sum() <= FEW * ticks.size:
+        longer = (ticks > least * np.median(ticks) for least in LONG)
+        is_long = next((some for some in longer if 0 < some.sum() <= FEW * ticks.size), None)
+        if is_long is None:
             return
         usual, resolution = ticks[~is_long].mean(), self.scenarios.model.facts.resolution
         rows = np.flatnonzero(is_long[of])
@@ -645,10 +703,7 @@ class Computing:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
         or another operation for which all wait. Of a team those that do nothing of it count, too."""
         hub, meeting, location = self._meetings
-        who = w.who
-        if self.in_team[w.spans[0][0]]:
-            meets = np.isin(self.locations, location)
-            who = self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
+        who = self._members(w)
         mine = np.flatnonzero(np.isin(location, who))
         is_common = np.bincount(hub[mine]) == who.size
         mine = mine[is_common[hub[mine]]]
@@ -674,6 +729,21 @@ class Computing:
         change = self.scenarios.less_computation(node[order], less[order])
         yield w.cause(CHANGING, NOBODY, change, evidence=_longest(table))
 
+    def _n_idle(self, w: Work) -> int:
+        """Return how many threads of the teams that do some work do nothing of it, besides what tasks and masters do,
+        which have causes of their own."""
+        head = w.spans[0][0]
+        has_others = self.in_team[head] and not self.in_task[head] and not self.serial_paths[head]
+        return int(np.setdiff1d(self._members(w), w.who).size) if has_others else 0
+
+    def _members(self, w: Work) -> NDArray[np.int64]:
+        """Return the locations that do some work; if teams do it, all threads that meet in these processes; (n,)
+        int64."""
+        if not self.in_team[w.spans[0][0]]:
+            return w.who
+        meets = np.isin(self.locations, self._meetings[2])
+        return self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
+
     @once
     def _meetings(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The nodes at which locations wait for all members of an operation: operation, node, location; (n,) each."""
@@ -698,26 +768,38 @@ class Computing:
             return high, True
         if high.size and _are_apart(w.total, w.total > middle):
             return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
-        if w.table is None:
-            return NOBODY, False
         # perhaps one is late in single pieces, though others take as long over the run
-        first, second = np.sort(w.table, 0)[:-3:-1]
-        alone = np.bincount(w.table.argmax(0), first - second, w.who.size)
-        return w.who[alone > LATE * w.changing_excess], False
+        return self._late_in_pieces(w, w.who), False
+
+    @staticmethod
+    def _late_in_pieces(w: Work, unit: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the locations of the unit, given for each location, whose pieces exceed those of all others in most of
+        what the longest pieces exceed the mean, or exceed the others; empty if there is none."""
+        units = distinct(unit)
+        if w.table is None or units.size < 2:
+            return NOBODY
+        longest = np.stack([w.table[unit == one].max(0) for one in units])
+        first, second = np.sort(longest, 0)[:-3:-1]
+        alone = np.bincount(longest.argmax(0), first - second, units.size)
+        # of two units, one exceeds the other by twice what it exceeds the mean
+        return w.who[np.isin(unit, units[alone > LATE * max(w.changing_excess, alone.sum())])]
 
     @once
     def serial_paths(self) -> NDArray[np.bool_]:
         """Select the call paths on which only masters of several threads compute; (n_call_paths,) bool."""
         return np.isin(self.same, self.single.head[self.single.is_serial])
 
-    def _is_serial(self, w: Work, outliers: NDArray[np.int64]) -> bool:
-        """Return whether outliers compute longer than other threads mostly since they compute where only masters do:
-        this work has to be shared, and would not end if they were as fast as the others."""
+    def _is_unshared(self, w: Work, outliers: NDArray[np.int64]) -> bool:
+        """Return whether outliers compute longer than other threads mostly since they compute where only masters do, or
+        in teams where no others do: this work has to be shared, and would not end if they were as fast as the
+        others."""
         if self.is_master[w.who].all():
             return False
         low, high = np.searchsorted(self.cells.call_path, np.array(w.spans, np.int64)).T
         at = ranges(low, high - low)
-        at = at[self.serial_paths[self.cells.call_path[at]] & np.isin(self.cells.location[at], outliers)]
+        path, is_theirs = self.cells.call_path[at], np.isin(self.cells.location[at], outliers)
+        is_shared = np.isin(self.same[path], self.same[path[~is_theirs]])
+        at = at[is_theirs & (self.serial_paths[path] | (self.in_team[path] & ~is_shared))]
         is_outlier = np.isin(w.who, outliers)
         excess = w.total[is_outlier].sum() - outliers.size * w.total[~is_outlier].mean()
         return bool(self.cells.ticks[at].sum() > excess / 2)
@@ -749,23 +831,31 @@ class Computing:
                 changes.append(Change(c.node, less))
         return together(changes)
 
-    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_]) -> Change:
-        """Return the change in which some locations do as much of some work as the mean of the `usual` ones;
-        (n_locations of the work,) each.
+    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_], n_idle: int = 0) -> Change:
+        """Return the change in which some locations do as much of some work as the mean of the `usual` ones, and of
+        `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
-        Pieces before calls before which a location does more than the mean get shorter, or longer if it does less.
+        Pieces before calls before which a location does more than the mean get shorter, or longer if it does less; of
+        these, first those that are longer than the usual piece.
         """
         who = w.by_row(np.arange(w.who.size))
         cell, first = number(combine(who, self._next_call[w.node]))
-        ticks, who = Segments(cell, first.size).sum(w.ticks), who[first]
+        cells = Segments(cell, first.size)
+        ticks, who = cells.sum(w.ticks), who[first]
         call, _ = number(self._next_call[w.node[first]])
-        above = np.where(changed, w.total - w.total[usual].mean(), 0.0)
-        mean = np.bincount(call, ticks * usual[who]) / usual.sum()
+        n_usual = usual.sum() + n_idle
+        above = np.where(changed, w.total - w.total[usual].sum() / n_usual, 0.0)
+        mean = np.bincount(call, ticks * usual[who]) / n_usual
         apart = np.maximum((ticks - mean[call]) * np.sign(above)[who], 0)
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
         less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
-        return self.scenarios.less_computation(w.node, (less / np.maximum(ticks, 1))[cell] * w.ticks)
+        longer = np.maximum(w.ticks - w.total[usual].sum() / w.n_rows[usual].sum(), 0)
+        total = np.bincount(cell, longer, first.size)
+        of_longer = np.clip(less, 0, total)
+        part = np.divide(of_longer, total, out=np.zeros(first.size), where=total > 0)[cell] * longer
+        rest = (less - of_longer) / np.maximum(ticks - total, 1)
+        return self.scenarios.less_computation(w.node, part + rest[cell] * (w.ticks - longer))
 
     @once
     def _next_call(self) -> NDArray[np.int64]:
@@ -788,7 +878,12 @@ class Computing:
             enough = np.array(self.scenarios.gains(list(map(self._shorter, works, middle)))) >= 0.99 * gain
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         shorter = zip(works, high.tolist(), strict=True)
-        causes = [w.cause("computation", w.who, self._shorter(w, part), evidence={ALONE: part}) for w, part in shorter]
+        causes = [
+            w.cause(
+                "computation", w.who, self._shorter(w, part), evidence={ALONE: part, "n_locations": int(w.who.size)}
+            )
+            for w, part in shorter
+        ]
         return tried(self.scenarios, causes)
 
     def _shorter(self, w: Work, part: float) -> Change:

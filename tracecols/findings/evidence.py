@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.scan.paths import with_descendants
 from tracecols.findings.cause import PHASES, Cause
-from tracecols.findings.computation import Computing, Work
+from tracecols.findings.computation import DEEPER, Computing, Work
 from tracecols.findings.scenarios import Scenarios
 from tracecols.findings.sweeps import shape_of_sweeps
 from tracecols.once import once
@@ -341,8 +341,18 @@ class Evidence:
             and held[most] > 0.4 * held.sum()
         ):
             c.locations = np.array([most], np.int64)
-        c.call_path = int(s.user_call_path[int(by_path.argmax())])
+        c.call_path = int(s.user_call_path[self._deepest(by_path)])
         return found
+
+    def _deepest(self, ticks: NDArray[Any]) -> int:
+        """Return the call path with most of some ticks, (n_call_paths,), or the nearest one above it that has, with all
+        that it calls, most of those around it."""
+        paths, total = self.s.call_paths, np.append(0, np.cumsum(ticks))
+        inside = total[paths.end] - total[:-1]
+        at = int(ticks.argmax())
+        while (above := int(paths.parent[at])) >= 0 and inside[at] < DEEPER * inside[above]:
+            at = above
+        return at
 
     def _waits_in(self, heads: NDArray[np.integer[Any]]) -> dict[str, Any]:
         """Return the name of the construct or call that waits longest for a lock."""

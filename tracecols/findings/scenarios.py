@@ -69,11 +69,11 @@ class Change:
 
 
 def together(changes: Sequence[Change]) -> Change:
-    """Return the change that reduces the weights of nodes as several changes do together."""
+    """Return the change that reduces the weights of nodes, and cuts edges, as several changes do together."""
     node, of = np.unique(np.concatenate([c.node for c in changes]), return_inverse=True)
     less = np.zeros(node.size, np.int64)
     np.add.at(less, of, np.concatenate([c.less for c in changes]))
-    return Change(node, less)
+    return Change(node, less, cut=distinct(np.concatenate([c.cut for c in changes])))
 
 
 class Scenarios:

@@ -14,7 +14,6 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
-from tracecols.findings.computation import ALONE
 from tracecols.findings.devices import of_devices
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.files import IN_LINE, of_files
@@ -41,7 +40,7 @@ from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
-from tracecols.severity.causes import rank_factor
+from tracecols.severity.causes import ALONE, rank_factor
 from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8

@@ -39,6 +39,13 @@ of those of the location that computes longest, or of the mean."""
 BEYOND_NOISE = 1.5
 """Value of it from which on noise is not the main reason."""
 
+ALONE = "shorter"
+"""Key in the evidence of computation that no other location does: the part of it that makes others wait."""
+
+SEVERAL = 0.8
+"""Factor of `rank_factor` for work that only several locations do: if one of them takes longer than the others, making
+all of it shorter would help as well."""
+
 MOST = 0.5
 """If a cause explains at least this part of a property on a call path, all of it is attributed to the cause."""
 
@@ -46,6 +53,8 @@ MOST = 0.5
 def rank_factor(kind: str, evidence: Mapping[str, Any]) -> float:
     """Return the factor on the gain of a cause when causes are tried and ranked: below 1, others are preferred to it,
     as some waits for another location each time are due to noise, which no distribution of work removes."""
+    if ALONE in evidence and evidence.get("n_locations", 1) > 1:
+        return SEVERAL
     return 0.8 if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else BY_KIND.get(kind, 1.0)
 
 
