@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.severity.causes import PREFERRED
 
 KINDS = {
     "computation": (
@@ -44,10 +45,6 @@ KINDS = {
 
 CLEARLY = 1.2
 """Factor by which a location must take longer than others to be named as the one that takes longest."""
-
-PREFERRED = 1.25
-"""Factor by which a less specific change must gain more to be preferred."""
-
 
 PHASES = "phases"
 """Key in the evidence of a cause in steps with running numbers: the name of their family."""

@@ -17,9 +17,10 @@ from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP
 from tracecols.enhance.definitions.regions import COPY
-from tracecols.findings.cause import PREFERRED, Cause
+from tracecols.findings.cause import Cause
 from tracecols.findings.computation import Computing
 from tracecols.findings.scenarios import Change, Scenarios, together
+from tracecols.severity.causes import PREFERRED, STRAGGLER
 
 N_TRIED = 7
 """Maximum number of processes that are tried: those for which others wait longest."""
@@ -30,9 +31,6 @@ LEAST = 0.01
 PASSED_ON = 0.5
 """Share of this from which on a process counts as late because it has waited for another one, which then is the
 cause."""
-
-STRAGGLER = "straggler"
-"""The kind of these causes."""
 
 
 def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[Cause]:

@@ -182,8 +182,13 @@ def _are_several(f: Facts, s: Subject) -> bool:
 
 def _who_computes(f: Facts, s: Subject) -> str:
     """Begin a sentence about the computation of the locations that are the cause."""
-    who = f"the threads of {s.who}" if f.get("is_process") else s.who
+    who = f"the {_parts(f)} of {s.who}" if f.get("is_process") else s.who
     return f"{who} {'compute' if _are_several(f, s) else 'computes'}"
+
+
+def _parts(f: Facts) -> str:
+    """Return the name of the locations of a process that compute, in the plural."""
+    return "streams" if f["evidence"].get("on_streams") else "threads"
 
 
 def _who_alone(f: Facts, s: Subject) -> str:
@@ -258,6 +263,14 @@ def _imbalance(f: Facts, s: Subject) -> str:
     ratio = e["largest"] / e["mean"] if e.get("mean") else 1
     over = counted(e["n_locations"], _unit(f, s))
     return f"{s.region} is distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
+
+
+def _changing(f: Facts, s: Subject) -> str:
+    names = list(map(short, f["evidence"].get("functions", (s.region,))))
+    return (
+        f"{listed(names)} {_takes(len(names))} longest on another {_unit(f, s)} each time; over the run all take about "
+        "the same"
+    )
 
 
 def _regions(f: Facts, s: Subject) -> str:
@@ -433,9 +446,7 @@ Say = Callable[[Facts, Subject], str]
 WHAT: dict[str, Say] = {
     "computation": _computation,
     "imbalance": _imbalance,
-    "changing": lambda f, s: (
-        f"{s.region} takes longest on another {_unit(f, s)} each time; over the run all take about the same"
-    ),
+    "changing": _changing,
     "serial": lambda f, s: f"{_who_alone(f, s)} {s.region} alone while other threads idle",
     "slow": lambda f, s: (
         f"{_who_computes(f, s)} {f['evidence']['mine'] / max(f['evidence']['others'], 1e-30):.1f} times as long as the "
@@ -680,7 +691,12 @@ ADVICE: dict[str, str | Say] = {
         if s.in_openmp
         else "Distribute the work evenly."
     ),
-    "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
+    "changing": lambda f, s: (
+        "Balance the work of the kernels each time, as lengths of sequences in a batch, or let ranks wait for each "
+        "other less often, so that differences average out."
+        if f["evidence"].get("on_streams")
+        else "Synchronise less often, so that differences average out, or distribute the work dynamically."
+    ),
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
     "turns": lambda f, s: (
@@ -740,7 +756,7 @@ def evidence(f: Facts, s: Subject) -> str:
     said: list[str] = []
     if kind == "slow":
         said.append(
-            f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others "
+            f"{seconds(e['mine'])} of computation{f' per {_parts(f)[:-1]}' * bool(f.get('is_process'))}, the others "
             f"{seconds(e['others'])}"
         )
         said.append(f"most of the difference in {listed(list(map(short, e['functions'])))}")
