@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 from conftest import SHARED
-from support.device_program import Rank, Simulation
+from support.device_program import TRANSFER, Rank, Simulation
 from support.severities import cube_of
 
 from tracecols.findings.mended import mended_of
@@ -173,3 +173,19 @@ def test_two_ranks_that_are_late_together__come_before_each_of_them():
     assert found[0].what.startswith("rank 2 stream CUDA[0:7] and rank 3 stream CUDA[0:7] compute 2.2 times as long")
     assert found[0].gain == pytest.approx(6 * 3 * 50, rel=0.05)
     assert all(f.kind != "straggler" for f in found)
+
+
+def test_transfers_that_other_kernels_wait_for__gain_what_overlapping_them_does():
+    ranks = [Rank() for _ in range(3)]
+    for _ in range(20):
+        for one in ranks:
+            one.kernel("k", 5).collective()
+    found = first_of(simulation := Simulation(ranks))
+    assert (found.kind, found.rank) == ("transfers", None)
+    assert found.what.startswith("60 kernels launched in main communicate for 2 s each beyond waiting")
+    assert found.gain == pytest.approx(20 * TRANSFER, abs=TRANSFER) and found.gain < simulation.end
+    # on another stream they are overlapped
+    for one in ranks:
+        one.steps = [(*of[:2], 1, *of[3:]) if of[0] == "collective" else of for of in one.steps]
+    overlapped = cube_of(Simulation(ranks, n_streams=2).program).diagnosis().findings
+    assert all(f.kind != "transfers" for f in overlapped)

@@ -26,6 +26,7 @@ KINDS = {
     "messages": "messages take long beyond waiting",
     "collectives": "collective operations take long beyond waiting",
     "calls": "calls of one-sided communication or of files take long",
+    "transfers": "kernels that communicate take long beyond waiting, and others wait for them",
     "copies": "copies between hosts and devices take long",
     "threads": "creating and joining threads takes long",
     "tasks": "creating tasks takes long",

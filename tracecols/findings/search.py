@@ -15,7 +15,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
-from tracecols.findings.devices import of_devices
+from tracecols.findings.devices import of_devices, of_transfers
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.files import IN_LINE, of_files
 from tracecols.findings.idle import of_idle_devices
@@ -124,6 +124,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence, late: list[Cause], idle: list[Ca
         of_threads,
         of_tasks,
         of_copies,
+        of_transfers,
         of_locks,
         of_locking,
         of_barriers,

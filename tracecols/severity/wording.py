@@ -210,6 +210,15 @@ def _copies(f: Facts, s: Subject) -> str:
     return f"{copies}{of} between hosts and devices in {s.region} {_takes(n)} {seconds(e['copying'])}{together}"
 
 
+def _transfers(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    n = e["n_kernels"]
+    return (
+        f"{counted(n, 'kernel')} launched in {s.region} {'communicates' if n == 1 else 'communicate'} for "
+        f"{seconds(e['transfer'])}{_each(n)} beyond waiting, while others wait for {'it' if n == 1 else 'them'}"
+    )
+
+
 def _each(n: int) -> str:
     return "" if n == 1 else " each"
 
@@ -455,6 +464,7 @@ WHAT: dict[str, Say] = {
     "single": lambda f, s: f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait",
     "turns": _turns,
     "copies": _copies,
+    "transfers": _transfers,
     "threads": _threads,
     "tasks": _tasks,
     "grain": _grain,
@@ -706,6 +716,10 @@ ADVICE: dict[str, str | Say] = {
         else "Divide each execution among the processes, or let the others compute something else meanwhile."
     ),
     "slow": "Check whether cores are shared or the node is slower; if there is more to do, distribute the work anew.",
+    "transfers": (
+        "Let them run on a stream of their own while other kernels compute: launch each as soon as its data are ready, "
+        "and wait for it where its result is needed; or send less."
+    ),
     "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
