@@ -694,7 +694,9 @@ class Computing:
         is_inside &= of < meeting.size
         node, ticks, of = w.node[is_inside], w.ticks[is_inside], of[is_inside]
         table = np.bincount(of, ticks, meeting.size).reshape(who.size, -1)
-        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * (w.total.max() - w.total.sum() / who.size):
+        # threads of the team that never meet do some of the work, too
+        steady = max(w.total.max() - w.total.sum() / who.size, 0)
+        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * steady:
             return
         less = (table - table.mean(0)).ravel()
         part = np.divide(np.maximum(less, 0), table.ravel(), out=np.zeros(less.size), where=less > 0)
