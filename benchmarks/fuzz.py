@@ -131,8 +131,10 @@ def targets(folder: Path) -> dict[str, damage.Damage | CubeValues]:
     for ending in (".json", ".json.gz"):
         run = kineto_writer.write_run(folder / f"kineto{ending}", kineto_writer.two_ranks(), ending)
         result[f"Kineto, {ending}"] = kineto_mutations.Damage(run)
+    steps = kineto_writer.write_run(folder / "kineto with steps", kineto_writer.random_run(1, 2, 3))
+    result["Kineto, steps"] = kineto_mutations.Damage(steps)
     (folder / "nsight").mkdir()
-    for export in (nsight_writer.all_to_all, nsight_writer.messages):
+    for export in (nsight_writer.small, nsight_writer.all_to_all, nsight_writer.messages):
         written = export().write(folder / "nsight" / f"{export.__name__}.sqlite")
         result[f"Nsight Systems, {export.__name__}"] = nsight_mutations.Damage(written)
     for name, source in (("OTF2", tiny), ("EPILOG", folder / "epilog" / "hybrid")):
@@ -166,7 +168,7 @@ def content(store_path: Path) -> tuple[dict[str, str], str]:
     missing = store.manifest["source"].get("definitions missing among others")
     reported = repr((store.manifest["lost"], store.manifest["not_understood"], missing))
     model = enhance(store, 1)
-    for conventions in ("scalasca", "expert"):
+    for conventions in ("scalasca", "expert", "exact"):
         cube = analyze_model(model, conventions)
         reported += repr(cube.facts["counts"])
         found[f"severities, {conventions}"] = digest(

@@ -55,15 +55,30 @@ def _files(package: str) -> Callable[[tuple[Path, ...]], Source]:
 
 
 def _open_kineto(path: Path) -> Source:
-    from tracecols.converters.kineto.files import files_of
+    from tracecols.converters.kineto.files import ENDINGS, files_of
 
-    return _archive("kineto", files_of(path), path)
+    files = files_of(path)
+    return _with_note(_archive("kineto", files, path), files, path, ENDINGS)
 
 
 def _open_nsight(path: Path) -> Source:
     from tracecols.converters.nsight.tables import exports_of
 
-    return _archive("nsight", exports_of(path) or (path,), path)
+    files = exports_of(path) or (path,)
+    return _with_note(_archive("nsight", files, path), files, path, ARCHIVES[8:])
+
+
+def _with_note(source: Source, files: Sequence[Path], path: Path, endings: tuple[str, ...]) -> Source:
+    """Add a note on the files of a folder that have the endings of a trace, but are none, as damaged ones."""
+    if not path.is_dir() or path in files:
+        return source
+    others = sorted(p.name for p in path.iterdir() if p.name.endswith(endings) and p.is_file() and p not in files)
+    if others:
+        named = ", ".join(others[:3]) + (f", and {len(others) - 3:,} more" if len(others) > 3 else "")
+        is_one = len(others) == 1
+        found = f"left out: {named} ({'is no trace' if is_one else 'are no traces'} of this format, or damaged)"
+        source.properties.setdefault("notes", []).append(found)
+    return source
 
 
 def _is_kineto(path: Path) -> bool:

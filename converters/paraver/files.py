@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.base import unreadable
-from tracecols.converters.paraver.types import LATEST
+from tracecols.converters.paraver.types import LATEST, MAGIC
 from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
 from tracecols.given.files import open_regular, read_bytes
 
-MAGIC = b"#Paraver"
 CUTTER = b":CUTTER:"
 """In the comments after the header of a piece of another trace."""
 BLOCK = 1 << 23

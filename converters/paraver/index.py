@@ -296,5 +296,6 @@ def explain(why: int) -> str:
         scan.TOO_LARGE: "a time, size or type that is impossibly large",
         scan.NO_APPLICATION: "a record of another application than 1, the only one that the header defines",
         scan.NO_THREAD: "a record of a task or thread that the header does not define",
+        scan.ANOTHER_HEADER: "the header of another trace, which has been added to this one",
         scan.BAD_TIMES: "a state that ends before it begins",
     }.get(why, f"scanning stopped ({why})")

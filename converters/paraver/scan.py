@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.paraver.types import IGNORED, LATEST, LOCK, SKIPPED, WITH_REGIONS
+from tracecols.converters.paraver.types import IGNORED, LATEST, LOCK, MAGIC, SKIPPED, WITH_REGIONS
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 # state of a scan: its position and its results
 AT, N_RECORDS, N_WORDS, N_MESSAGES, N_NAMED, N_STRANGE, N_LINES, LAST, N_GLOBAL, SCAN_STATE = range(10)
 
 # status of a scan
-(END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, BAD_TIMES) = range(7)
+(END, BAD_RECORD, BAD_FIELD, TOO_LARGE, NO_APPLICATION, NO_THREAD, BAD_TIMES, ANOTHER_HEADER) = range(8)
 
 STATE = -1
 """Stored in place of the number of pairs: the record is a state."""
@@ -82,6 +82,7 @@ SENDER, SENT_AT, RECEIVER, POSTED_AT, RECEIVED_AT, SIZE, TAG, MESSAGE_FIELDS = r
 
 _1, _10, _ZERO = np.uint64(1), np.uint64(10), np.uint64(48)
 NEWLINE, RETURN, COLON, MINUS, HASH = np.uint8(10), np.uint8(13), np.uint8(58), np.uint8(45), np.uint8(35)
+HEADER = np.frombuffer(MAGIC, np.uint8)
 _TEN_POWER_19 = np.uint64(10**19)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -316,6 +317,15 @@ def scan_message(data, p, sender, first, state, found):
     return q, END
 
 
+@part
+def begins_header(data, p):
+    """Return whether a line is the header of a trace."""
+    k = 0
+    while k < HEADER.size and data[p + np.uint64(k)] == HEADER[k]:
+        k += 1
+    return k == HEADER.size
+
+
 @kernel
 def scan_lines(data, first, types, state, found):
     """Scan lines; the text ends with a newline.
@@ -342,6 +352,9 @@ def scan_lines(data, first, types, state, found):
         state[N_LINES] += 1
         code = data[p]
         is_global = code == 52 and data[p + _1] == COLON
+        if begins_header(data, p):
+            why = ANOTHER_HEADER
+            break
         if code == HASH or is_global:
             state[N_GLOBAL] += is_global
             while data[p] != NEWLINE:

@@ -137,6 +137,9 @@ OF_NSYS2PRV = (
 """Types that nsys2prv, which converts exports of Nsight Systems, numbers differently from trace to trace, or as Extrae
 numbers others: begin of the label, action, role and paradigm."""
 
+MAGIC = b"#Paraver"
+"""First bytes of a trace."""
+
 LATEST = (1 << 62) - 1
 """Upper bound for times, in ticks."""
 

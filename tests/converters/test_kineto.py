@@ -746,6 +746,17 @@ def test_packed_files_of_a_folder_that_end_early__are_refused(tmp_path):
         tracecols.convert(folder, tmp_path / "x.trace")
 
 
+@pytest.mark.parametrize(
+    "damaged", [lambda text: b"", lambda text: text.decode().encode("utf-16"), lambda text: text[99:]]
+)
+def test_files_of_a_folder_that_do_not_begin_as_traces__are_noted(tmp_path, damaged):
+    folder = write_run(tmp_path / "run", two_ranks())
+    path = folder / "rank1.json"
+    path.write_bytes(damaged(path.read_bytes()))
+    notes = registry.open_source(folder).properties["notes"]
+    assert notes[-1] == "left out: rank1.json (is no trace of this format, or damaged)"
+
+
 def test_deep_nesting__of_values_and_slices_is_read(tmp_path):
     trace = Trace()
     for k in range(5000):

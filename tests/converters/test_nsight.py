@@ -625,6 +625,17 @@ def test_reports__of_one_run_in_a_folder_are_one_trace(tmp_path):
     assert registry.find_anchor(folder) == paths[0]
 
 
+def test_reports__of_a_folder_that_are_damaged_are_noted(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in "abcd":
+        small().write(folder / f"{name}.sqlite")
+    (folder / "b.sqlite").write_bytes(b"")
+    (folder / "d.sqlite").write_bytes((folder / "c.sqlite").read_bytes()[:300])
+    notes = registry.open_source(folder).properties["notes"]
+    assert notes[-1] == "left out: b.sqlite, d.sqlite (are no traces of this format, or damaged)"
+
+
 def test_reports__of_one_host_are_on_one_node(tmp_path):
     paths = []
     for name, host in (("a", "n1"), ("b", "n2"), ("c", "n1")):

@@ -306,6 +306,7 @@ HEAD = header(100, [2, 1], [[0, 1]])
         (HEAD + "1:1:1:1:1:10:5:1\n", "ends before it begins"),
         (HEAD + "1:1:1:1:1:0:99999999999999999999999:1\n", "fields"),
         (HEAD + "1:1:1:1:1:0:9999999999999999999:1\n", "impossibly large"),
+        (2 * (HEAD.splitlines()[0][:-1] + "0\n2:1:1:1:1:5:7:1\n"), "line 3: .* the header of another trace"),
         (HEAD + "1:1:1:1:1:0:10:1\n1:1:1:1:1:5:15:1\n", "line 4: thread 1.1.1 at time 5: a state begins before the one before it ends"),
         (HEAD + "2:1:1:1:1:5:50000001:0\n", "line 3: thread 1.1.1 at time 5: an event of type 50000001 ends what has not begun"),
         (HEAD + "2:1:1:1:1:5:50000002:8:50100004:1\n2:1:1:1:1:6:50000002:0\n", "1 collective operations in one and 0"),

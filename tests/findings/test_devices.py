@@ -5,7 +5,7 @@ import tarfile
 
 import pytest
 from conftest import SHARED
-from support.device_program import Rank, Simulation
+from support.device_program import TRANSFER, Rank, Simulation
 from support.severities import cube_of
 
 from tracecols.findings.mended import mended_of
@@ -146,3 +146,46 @@ def test_cause_in_one_rank_that_gains_more_than_others_wait_for_the_late_one__co
     late, other = rank(40), rank().work("write", 500).kernel("k", 10).sync()
     found = cube_of(Simulation([other, late, rank()]).program).diagnosis().findings
     assert [(f.kind, f.rank, f.cause_region) for f in found[:2]] == [("idle", 0, "write"), ("straggler", 1, "work")]
+
+
+def uneven(ticks):
+    """Simulate ranks whose two kernels take the time of their batch (step, rank) in each step."""
+    ranks = [Rank() for _ in ticks[0]]
+    for step in ticks:
+        for rank, of in zip(ranks, step, strict=True):
+            rank.kernel("forward", of).kernel("backward", 2 * of).collective().sync()
+    return Simulation(ranks)
+
+
+def test_kernels_that_take_longer_on_another_rank_each_time__are_one_cause_with_its_gain():
+    batches = [(90, 10, 20, 40), (10, 90, 30, 30), (20, 30, 90, 20), (40, 30, 20, 70)] * 2
+    same = [(40, 40, 40, 40)] * 8
+    found = first_of(simulation := uneven(batches))
+    assert (found.kind, found.rank, found.cause_region) == ("changing", None, "backward")
+    assert found.what.startswith("backward and forward take longest on another stream each time")
+    assert found.advice.startswith("Balance the work of the kernels each time")
+    assert found.gain == pytest.approx(simulation.end - uneven(same).end, abs=8)
+
+
+def test_two_ranks_that_are_late_together__come_before_each_of_them():
+    found = cube_of(uneven([(40, 40, 90, 90)] * 6).program).diagnosis().findings
+    assert (found[0].kind, found[0].seconds > 0) == ("slow", True)
+    assert found[0].what.startswith("rank 2 stream CUDA[0:7] and rank 3 stream CUDA[0:7] compute 2.2 times as long")
+    assert found[0].gain == pytest.approx(6 * 3 * 50, rel=0.05)
+    assert all(f.kind != "straggler" for f in found)
+
+
+def test_transfers_that_other_kernels_wait_for__gain_what_overlapping_them_does():
+    ranks = [Rank() for _ in range(3)]
+    for _ in range(20):
+        for one in ranks:
+            one.kernel("k", 5).collective()
+    found = first_of(simulation := Simulation(ranks))
+    assert (found.kind, found.rank) == ("transfers", None)
+    assert found.what.startswith("60 kernels launched in main communicate for 2 s each beyond waiting")
+    assert found.gain == pytest.approx(20 * TRANSFER, abs=TRANSFER) and found.gain < simulation.end
+    # on another stream they are overlapped
+    for one in ranks:
+        one.steps = [(*of[:2], 1, *of[3:]) if of[0] == "collective" else of for of in one.steps]
+    overlapped = cube_of(Simulation(ranks, n_streams=2).program).diagnosis().findings
+    assert all(f.kind != "transfers" for f in overlapped)

@@ -814,3 +814,19 @@ def test_change__that_is_larger_than_noise_comes_before_smaller_bottlenecks(extr
         w.everyone("limit", 1000, 0, extra * 5 / 6 * 2 / 3)
         w.allreduce()
     assert cube_of(w.finish()).diagnosis().findings[0].cause_region == first
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_work_after_the_last_meeting__of_a_thread_that_never_meets__is_not_compared():
+    """The rounds until they meet contain none of it, and were divided by zero."""
+    program = Program(threads=3)
+    main = program.masters[0].enter(0, "main").fork(1)
+    for i, one in enumerate(program.locations):
+        one.begin_team(2).enter(2, "!$omp parallel @a.c:1")
+        for t in (20, 40) if i < 2 else ():
+            one.collective(t + i, t + 5, program.team(0), "barrier", region="!$omp barrier @a.c:2")
+        for k in range(3 + i):
+            one.call(50 + 10 * k, 58 + 10 * k, "update")
+        one.leave(110).end_team(111)
+    main.join(112).leave(120)
+    assert all(f.kind != "changing" for f in cube_of(program).diagnosis().findings)

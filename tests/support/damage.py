@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 import shutil
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -19,12 +20,30 @@ from tracecols.errors import AnalysisError, TracecolsError
 BYTES = (0, 1, 2, 3, 5, 6, 10, 12, 31, 83, 0x7F, 0x80, 0xFE, 0xFF)
 
 
+def mutate_whole(data: bytes, chance: random.Random) -> bytes:
+    """Damage the content of a file as a whole, as editors, copies that break off, and file systems do."""
+    first, second = sorted(chance.randrange(len(data) + 1) for _ in range(2))
+    ways: tuple[Callable[[], bytes], ...] = (
+        lambda: b"",
+        lambda: data + data,
+        lambda: data[:second] + data[first:],
+        lambda: data[:first] + data[second:] + data[first:second],
+        lambda: data[:first] + bytes(len(data[first : first + 4096])) + data[first + 4096 :],
+        lambda: b"\xef\xbb\xbf" + data,
+        lambda: data.replace(b"\n", b"\r\n"),
+        lambda: data.decode("latin-1").encode("utf-16"),
+        lambda: b"\n" + data,
+        lambda: gzip.compress(data),
+    )
+    return chance.choice(ways)()
+
+
 def mutate(data: bytes, chance: random.Random) -> bytes:
     """Damage the content of a file in one of many ways."""
     result = bytearray(data)
     n = max(len(result), 1)
     at = chance.randrange(n)
-    match chance.randrange(9):
+    match chance.randrange(10):
         case 0:
             result[at : at + 1] = bytes([data[at] ^ 1 << chance.randrange(8)] if data else b"")
         case 1:
@@ -48,6 +67,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
             # a large compressed number
             size = chance.choice((1, 2, 4, 8))
             result[at : at + size + 1] = bytes([size]) + bytes([chance.choice((0x7F, 0x80, 0xFF))]) * size
+        case 8:
+            return mutate_whole(data, chance)
         case _:
             result += chance.randbytes(chance.choice((1, 2, 17, 300)))
     return bytes(result)

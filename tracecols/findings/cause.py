@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.severity.causes import PREFERRED
 
 KINDS = {
     "computation": (
@@ -25,6 +26,7 @@ KINDS = {
     "messages": "messages take long beyond waiting",
     "collectives": "collective operations take long beyond waiting",
     "calls": "calls of one-sided communication or of files take long",
+    "transfers": "kernels that communicate take long beyond waiting, and others wait for them",
     "copies": "copies between hosts and devices take long",
     "threads": "creating and joining threads takes long",
     "tasks": "creating tasks takes long",
@@ -44,10 +46,6 @@ KINDS = {
 
 CLEARLY = 1.2
 """Factor by which a location must take longer than others to be named as the one that takes longest."""
-
-PREFERRED = 1.25
-"""Factor by which a less specific change must gain more to be preferred."""
-
 
 PHASES = "phases"
 """Key in the evidence of a cause in steps with running numbers: the name of their family."""

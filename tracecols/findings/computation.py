@@ -18,14 +18,14 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
-from tracecols.findings.cause import CLEARLY, PHASES, PREFERRED, STEPS, Cause, Spans, steps_or_families, tried
+from tracecols.findings.cause import CLEARLY, PHASES, STEPS, Cause, Spans, steps_or_families, tried
 from tracecols.findings.overheads import CREATION, message_edges
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
-from tracecols.severity.causes import ALONE, CHANGING, LONGEST
+from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -52,6 +52,9 @@ HANDED_OUT = 0.9
 HALF = (1.4, 4.0)
 """Factors between which one half of the locations must take longer than the other half to count as slow, as the cores
 of a node or of a socket may be; otherwise work is distributed unevenly."""
+
+SOME = 0.1
+"""Share of the most uneven function's excess from which on a function counts as one of several that are uneven."""
 
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
@@ -418,7 +421,38 @@ class Computing:
         )
         apart = [w for w in works if distinct(device[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
-        return self._with_slowest(self._joined(self._best_of(found)))
+        return self._with_slowest(self._changing_together(self._joined(self._best_of(found)), apart))
+
+    def _changing_together(self, causes: list[Cause], works: Sequence[Work]) -> list[Cause]:
+        """Replace the causes that others take longer in single functions each time by that in all of these functions,
+        as for batches of different sizes, if that gains clearly more."""
+        changing = sorted((w for w in works if w.changing_excess), key=lambda w: -w.changing_excess)
+        several = [
+            w
+            for w in changing
+            if w.changing_excess >= SOME * changing[0].changing_excess and np.array_equal(w.who, changing[0].who)
+        ]
+        if len(several) < 2:
+            return causes
+        tables = [w.table for w in several if w.table is not None]
+        names = [
+            str(self.scenarios.model.regions.name[self.scenarios.call_paths.region[w.spans[0][0]]]) for w in several
+        ]
+        cause = several[0].cause(
+            CHANGING,
+            NOBODY,
+            together([self._evened_by_piece(w.node, table) for w, table in zip(several, tables, strict=True)]),
+            evidence=_longest(np.concatenate(tables, 1)) | {"functions": names[:4]},
+        )
+        mine = [c for c in causes if _changes(c)]
+        found = tried(self.scenarios, [cause])
+        if not found or cause.gain <= PREFERRED * max((c.gain for c in mine), default=0):
+            return causes
+        return [c for c in causes if c not in mine] + found
+
+    def _evened_by_piece(self, node: NDArray[np.int32], table: NDArray[np.int64]) -> Change:
+        """Return the change in which the k-th pieces (location, piece) of all locations take equally long."""
+        return self.scenarios.less_computation(node, (table - table.mean(0)).ravel())
 
     def in_turns(self, mended: Change) -> list[Cause]:
         """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
@@ -493,12 +527,14 @@ class Computing:
         change = together([self._without_excess(w, who) for w in self.work([((p, p + 1),) for p in longer])])
         longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
         resolution = model.facts.resolution
-        evidence = {
+        evidence: dict[str, Any] = {
             "mine": float(mean[mine].sum() / resolution),
             "others": float(others[mine].sum() / resolution),
             "functions": list(dict.fromkeys(map(str, model.regions.name[paths.region[at[longest]]])))[:4],
         }
         is_process = worst.size == 1 < who.size
+        if not model.locations.is_cpu[who].any():
+            evidence["on_streams"] = True
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 
     def _is_slow(self, unit: NDArray[np.int64], one: int, worst: NDArray[np.int64]) -> bool:
@@ -623,9 +659,7 @@ class Computing:
             if all(end - begin == 1 for begin, end in w.spans):
                 yield from self._changing_by_round(w)
         elif w.changing_excess > PREFERRED * (w.total.max() - mean):
-            less = (w.table - w.table.mean(0)).ravel()
-            change = self.scenarios.less_computation(w.node, less)
-            yield w.cause(CHANGING, NOBODY, change, evidence=_longest(w.table))
+            yield w.cause(CHANGING, NOBODY, self._evened_by_piece(w.node, w.table), evidence=_longest(w.table))
 
     def _longer_pieces(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that the pieces of one location are clearly longer than those of the others, of work that
@@ -718,7 +752,9 @@ class Computing:
         is_inside &= of < meeting.size
         node, ticks, of = w.node[is_inside], w.ticks[is_inside], of[is_inside]
         table = np.bincount(of, ticks, meeting.size).reshape(who.size, -1)
-        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * (w.total.max() - w.total.sum() / who.size):
+        # threads of the team that never meet do some of the work, too
+        steady = max(w.total.max() - w.total.sum() / who.size, 0)
+        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * steady:
             return
         less = (table - table.mean(0)).ravel()
         part = np.divide(np.maximum(less, 0), table.ravel(), out=np.zeros(less.size), where=less > 0)

@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 
 from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM, WAITING
 from tracecols.distinct import distinct
-from tracecols.enhance.dataflow.columns import Columns
+from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP
 from tracecols.enhance.definitions.regions import COPY
-from tracecols.findings.cause import PREFERRED, Cause
+from tracecols.findings.cause import Cause, tried
 from tracecols.findings.computation import Computing
+from tracecols.findings.overheads import NOBODY, largest
 from tracecols.findings.scenarios import Change, Scenarios, together
+from tracecols.schema.enums import NCCL
+from tracecols.severity.causes import PREFERRED, STRAGGLER
 
 N_TRIED = 7
 """Maximum number of processes that are tried: those for which others wait longest."""
@@ -30,9 +33,6 @@ LEAST = 0.01
 PASSED_ON = 0.5
 """Share of this from which on a process counts as late because it has waited for another one, which then is the
 cause."""
-
-STRAGGLER = "straggler"
-"""The kind of these causes."""
 
 
 def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[Cause]:
@@ -65,6 +65,26 @@ def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[C
         if (gain := s.gain(everywhere)) > PREFERRED * cause.gain > 0:
             cause.change, cause.gain = everywhere, gain
     return found
+
+
+def of_transfers(s: Scenarios) -> list[Cause]:
+    """Return the causes that kernels transfer data between processes while others wait for that, with the gains of
+    overlapping all of it with computation, by the region that launches them."""
+    kernels, nodes, c = s.model.kernels, s.graph.nodes, s.computation
+    communicates = (s.model.regions.paradigm == NCCL)[s.call_paths.region]
+    row = np.flatnonzero(communicates[c.call_path] & s.in_window[c.node])
+    # the kernel that ends next
+    end = nodes.at(kernels.exit)
+    order = np.argsort(end, kind="stable")
+    kernel = order[np.minimum(np.searchsorted(end[order], c.node[row]), end.size - 1)]
+    user = pick(s.user_call_path, s.model.call_paths.path_of(kernels.launch_call_path)[kernel])
+    found = []
+    for where, of, family in largest(s, np.arange(row.size), c.ticks[row], user):
+        mine = row[of]
+        evidence = {"n_kernels": int(of.size), "transfer": int(c.ticks[mine].sum()) / of.size / s.model.resolution}
+        change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+        found.append(Cause("transfers", where, NOBODY, change, evidence=evidence | family))
+    return tried(s, found)
 
 
 def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[np.int64]) -> Cause | None:

@@ -82,7 +82,9 @@ class Evidence:
             "threads": self._threads,
             "tasks": self._tasks,
             "order": self._calls,
-            **dict.fromkeys(("measurement", "locking", "copies", "slow", "straggler", "idle", "grain"), lambda _: {}),
+            **dict.fromkeys(
+                ("measurement", "locking", "copies", "slow", "straggler", "idle", "grain", "transfers"), lambda _: {}
+            ),
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
 

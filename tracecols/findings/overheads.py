@@ -15,11 +15,11 @@ from tracecols.enhance.dataflow.grouping import combine, number
 from tracecols.enhance.devices.calls import WITHIN_DEVICES
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.enhance.scan.region_rules import either, in_role, named
-from tracecols.findings.cause import PHASES, PREFERRED, STEPS, Cause, tried
+from tracecols.findings.cause import PHASES, STEPS, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
-from tracecols.severity.causes import LONGEST
+from tracecols.severity.causes import LONGEST, PREFERRED
 
 N_TRIED = 12
 """Number of regions of the program tried in each way: those with most of the lost time."""

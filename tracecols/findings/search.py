@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import Cause
-from tracecols.findings.devices import of_devices
+from tracecols.findings.devices import of_devices, of_transfers
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.files import IN_LINE, of_files
 from tracecols.findings.idle import of_idle_devices
@@ -40,7 +41,7 @@ from tracecols.kernels import maxplus
 from tracecols.model.model import Model
 from tracecols.replay.replay import Replay
 from tracecols.schema.enums import NCCL
-from tracecols.severity.causes import ALONE, rank_factor
+from tracecols.severity.causes import ALONE, PREFERRED, could_gain, is_uneven, rank_factor
 from tracecols.work.executors import side_by_side
 
 N_CAUSES = 8
@@ -88,10 +89,10 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     if s.runtime <= 0:
         return [], starts
     evidence = Evidence(s)
-    first = _of_devices(s, evidence, starts) if s.model.has_device_work else []
+    late, idle = _of_devices(s, evidence, starts) if s.model.has_device_work else ([], [])
     # causes in communication say more of what hosts communicate while devices have nothing to do
-    in_mpi = [c for c in first if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
-    chosen = _of_hosts(s, evidence, [c for c in first if c not in in_mpi])
+    in_mpi = [c for c in idle if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
+    chosen = _of_hosts(s, evidence, late, [c for c in idle if c not in in_mpi])
     chosen = _chosen(s, in_mpi, chosen)
     chosen.sort(key=_rank)
     _explain(s, chosen)
@@ -102,19 +103,19 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     return chosen, starts
 
 
-def _of_devices(s: Scenarios, evidence: Evidence, starts: Columns) -> list[Cause]:
-    """Return the causes in programs with work on devices."""
+def _of_devices(s: Scenarios, evidence: Evidence, starts: Columns) -> tuple[list[Cause], list[Cause]]:
+    """Return the causes in programs with work on devices: processes that are late, and idle devices."""
     late = of_devices(s, evidence.computing, evidence.kernels) if _communicates(s.model) else []
-    return [*late, *of_idle_devices(s, starts)]
+    return late, of_idle_devices(s, starts)
 
 
 def _communicates(model: Model) -> bool:
     return bool((model.regions.paradigm == NCCL).any())
 
 
-def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cause]:
-    """Add to the causes before those in computation and communication of processes and threads, and in kernels that
-    take longer on some devices."""
+def _of_hosts(s: Scenarios, evidence: Evidence, late: list[Cause], idle: list[Cause]) -> list[Cause]:
+    """Add to the causes in programs with work on devices those in computation and communication of processes and
+    threads, and in kernels that take longer on some devices."""
     searches: list[Callable[[Scenarios], list[Cause]]] = [
         lambda _: evidence.computing.causes(),
         lambda s: evidence.computing.in_turns(Change(cut=np.append(message_edges(s), lock_edges(s)))),
@@ -123,6 +124,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cau
         of_threads,
         of_tasks,
         of_copies,
+        of_transfers,
         of_locks,
         of_locking,
         of_barriers,
@@ -132,9 +134,20 @@ def _of_hosts(s: Scenarios, evidence: Evidence, before: list[Cause]) -> list[Cau
         of_measurement,
     ]
     candidates = side_by_side(s.model.jobs, lambda search: search(s), searches)
-    chosen = _chosen(s, _without_long_queues(s, [*chain.from_iterable(candidates)]), before)
+    found = _without_long_queues(s, [*chain.from_iterable(candidates)])
+    chosen = _chosen(s, found, [*_late_or_uneven(s, late, found), *idle])
     chosen = _pipelines_first(s, chosen)
     return _chosen(s, of_messages(s, message_edges(s), [c.change for c in chosen]), chosen)
+
+
+def _late_or_uneven(s: Scenarios, late: list[Cause], causes: Sequence[Cause]) -> list[Cause]:
+    """Return the causes that processes are late for operations of kernels; after those in computation that gain clearly
+    more than mending any of these could, as another process is late each time, or several are."""
+    n_others = max(distinct(np.asarray(s.model.facts.process)[s.model.locations.is_device]).size - 1, 1)
+    resolution = s.model.resolution
+    most = max((could_gain(c.gain / resolution, c.evidence, n_others) for c in late), default=np.inf)
+    uneven = [c for c in causes if is_uneven(c.kind, c.evidence) and c.gain / resolution > PREFERRED * most]
+    return _chosen(s, late, _chosen(s, uneven, [])) if uneven else late
 
 
 def _without_long_queues(s: Scenarios, causes: list[Cause]) -> list[Cause]:

@@ -25,8 +25,17 @@ NARROWED = frozenset(("properties", "parameters"))
 PARTS = frozenset(("within", "locations"))
 """Narrowings of a cube whose causes are those of the whole run, limited to what they explain in the cube."""
 
-CHANGING = "changing"
-"""The kind of causes in which other locations are late each time."""
+CHANGING, STRAGGLER = "changing", "straggler"
+"""Kinds of causes: other locations are late each time, and a process begins operations of kernels last."""
+
+UNEVEN = frozenset(("computation", "imbalance", CHANGING, "slow"))
+"""Kinds of causes in which locations differ in what they compute."""
+
+ALONE = "shorter"
+"""Key in the evidence of computation that no other location does: the part of it that makes others wait."""
+
+PREFERRED = 1.25
+"""Factor by which a less specific change must gain more to be preferred."""
 
 BY_KIND = {CHANGING: 0.6, "barrier": 0.6, "order": 2.0}
 """By kind, the factor of `rank_factor`: causes that noise produces; another order of receives, which needs no other
@@ -38,9 +47,6 @@ of those of the location that computes longest, or of the mean."""
 
 BEYOND_NOISE = 1.5
 """Value of it from which on noise is not the main reason."""
-
-ALONE = "shorter"
-"""Key in the evidence of computation that no other location does: the part of it that makes others wait."""
 
 SEVERAL = 0.8
 """Factor of `rank_factor` for work that only several locations do: if one of them takes longer than the others, making
@@ -56,6 +62,18 @@ def rank_factor(kind: str, evidence: Mapping[str, Any]) -> float:
     if ALONE in evidence and evidence.get("n_locations", 1) > 1:
         return SEVERAL
     return 0.8 if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else BY_KIND.get(kind, 1.0)
+
+
+def is_uneven(kind: str, evidence: Mapping[str, Any]) -> bool:
+    """Return whether several locations compute the same, and some take longer."""
+    return kind in UNEVEN and ALONE not in evidence
+
+
+def could_gain(gain: float, evidence: Mapping[str, Any], n_others: int) -> float:
+    """Return the most that mending a process that is late for operations of kernels could gain, in seconds: what a
+    replay predicts, or what each of the others waits for it because of what lies before the recording; all that these
+    wait if a replay predicts nothing, as hosts that never wait for kernels."""
+    return max(gain, evidence["unrecorded" if gain > 0 else "waits"] / n_others)
 
 
 class Explained(NamedTuple):

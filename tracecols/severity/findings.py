@@ -23,7 +23,18 @@ from tracecols.schema.properties import (
 )
 from tracecols.schema.properties import MPI as MPI_TIME
 from tracecols.severity import wording
-from tracecols.severity.causes import Explained, causes_of, explain, is_part, rank_factor, runtime_of
+from tracecols.severity.causes import (
+    PREFERRED,
+    STRAGGLER,
+    Explained,
+    causes_of,
+    could_gain,
+    explain,
+    is_part,
+    is_uneven,
+    rank_factor,
+    runtime_of,
+)
 from tracecols.severity.cells import Cells
 from tracecols.severity.device_findings import (
     DEVICE,
@@ -53,8 +64,6 @@ from tracecols.severity.queries import Severities
 IDLE_CAUSE = "idle"
 """Kind of findings: devices have nothing to do because of their hosts (`tracecols.findings.idle`)."""
 
-STRAGGLER = "straggler"
-"""Kind of findings: kernels of other ranks wait for a rank (`tracecols.findings.devices`)."""
 
 UNKNOWN, UNEXPLAINED = 1 / 2, 1 / 8
 """`UNKNOWN` and `UNEXPLAINED`: part of its cost per location by which a finding is ranked if no replay predicts its
@@ -112,11 +121,10 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
 
 
 def _most_of_stragglers(cube: Severities, stragglers: Sequence[Finding]) -> float:
-    """Return the most that mending one of some ranks that are late could gain: what each other rank waits for it, even
-    if that is due to what lies before the recording; infinite without any."""
+    """Return the most that mending one of some ranks that are late could gain; infinite without any."""
     of_gpu = np.array(cube.system.location_type) == "gpu"
     n_others = max(distinct(cube.system.rank[of_gpu]).size - 1, 1)
-    return max((max(f.gain or 0.0, f.evidence["waits"] / n_others) for f in stragglers), default=np.inf)
+    return max((could_gain(f.gain or 0.0, f.evidence, n_others) for f in stragglers), default=np.inf)
 
 
 def _visits(cube: Severities, own: Cells) -> tuple[int, float]:
@@ -137,10 +145,12 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
 def _order(finding: Finding, part: float, of_devices: float, of_stragglers: float) -> tuple[int, float]:
     """Return the sort key of a finding, the smallest first: ranks that are late, others by what mending them gains, or
     by a part of their cost if no replay predicts it, and last the start of devices. Busy or idle devices count as if
-    mending them gained `of_devices`. Causes in a single rank that gain more than `of_stragglers` come first."""
+    mending them gained `of_devices`. Causes in a single rank, or in uneven computation, that gain clearly more than
+    `of_stragglers` come first."""
     if finding.kind == STRAGGLER:
         return 0, -finding.evidence["waits"]
-    if finding.rank is not None and (finding.gain or 0.0) > of_stragglers:
+    differs = finding.rank is not None or is_uneven(finding.kind, finding.evidence)
+    if differs and (finding.gain or 0.0) > PREFERRED * of_stragglers:
         return -1, -(finding.gain or 0.0)
     if finding.kind == DEVICE:
         return 1, -of_devices

@@ -182,8 +182,13 @@ def _are_several(f: Facts, s: Subject) -> bool:
 
 def _who_computes(f: Facts, s: Subject) -> str:
     """Begin a sentence about the computation of the locations that are the cause."""
-    who = f"the threads of {s.who}" if f.get("is_process") else s.who
+    who = f"the {_parts(f)} of {s.who}" if f.get("is_process") else s.who
     return f"{who} {'compute' if _are_several(f, s) else 'computes'}"
+
+
+def _parts(f: Facts) -> str:
+    """Return the name of the locations of a process that compute, in the plural."""
+    return "streams" if f["evidence"].get("on_streams") else "threads"
 
 
 def _who_alone(f: Facts, s: Subject) -> str:
@@ -203,6 +208,15 @@ def _copies(f: Facts, s: Subject) -> str:
     n, together = e["n_copies"], "" if e["n_copies"] == 1 else " together"
     copies = counted(n, "copy", "copies")
     return f"{copies}{of} between hosts and devices in {s.region} {_takes(n)} {seconds(e['copying'])}{together}"
+
+
+def _transfers(f: Facts, s: Subject) -> str:
+    e = f["evidence"]
+    n = e["n_kernels"]
+    return (
+        f"{counted(n, 'kernel')} launched in {s.region} {'communicates' if n == 1 else 'communicate'} for "
+        f"{seconds(e['transfer'])}{_each(n)} beyond waiting, while others wait for {'it' if n == 1 else 'them'}"
+    )
 
 
 def _each(n: int) -> str:
@@ -258,6 +272,14 @@ def _imbalance(f: Facts, s: Subject) -> str:
     ratio = e["largest"] / e["mean"] if e.get("mean") else 1
     over = counted(e["n_locations"], _unit(f, s))
     return f"{s.region} is distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
+
+
+def _changing(f: Facts, s: Subject) -> str:
+    names = list(map(short, f["evidence"].get("functions", (s.region,))))
+    return (
+        f"{listed(names)} {_takes(len(names))} longest on another {_unit(f, s)} each time; over the run all take about "
+        "the same"
+    )
 
 
 def _regions(f: Facts, s: Subject) -> str:
@@ -433,9 +455,7 @@ Say = Callable[[Facts, Subject], str]
 WHAT: dict[str, Say] = {
     "computation": _computation,
     "imbalance": _imbalance,
-    "changing": lambda f, s: (
-        f"{s.region} takes longest on another {_unit(f, s)} each time; over the run all take about the same"
-    ),
+    "changing": _changing,
     "serial": lambda f, s: f"{_who_alone(f, s)} {s.region} alone while other threads idle",
     "slow": lambda f, s: (
         f"{_who_computes(f, s)} {f['evidence']['mine'] / max(f['evidence']['others'], 1e-30):.1f} times as long as the "
@@ -444,6 +464,7 @@ WHAT: dict[str, Say] = {
     "single": lambda f, s: f"{s.who or 'one thread'} executes {s.region} in a single construct while the others wait",
     "turns": _turns,
     "copies": _copies,
+    "transfers": _transfers,
     "threads": _threads,
     "tasks": _tasks,
     "grain": _grain,
@@ -680,7 +701,12 @@ ADVICE: dict[str, str | Say] = {
         if s.in_openmp
         else "Distribute the work evenly."
     ),
-    "changing": "Synchronise less often, so that differences average out, or distribute the work dynamically.",
+    "changing": lambda f, s: (
+        "Balance the work of the kernels each time, as lengths of sequences in a batch, or let ranks wait for each "
+        "other less often, so that differences average out."
+        if f["evidence"].get("on_streams")
+        else "Synchronise less often, so that differences average out, or distribute the work dynamically."
+    ),
     "serial": "Do it in parallel, or let the other threads do something else meanwhile.",
     "single": "Divide it among the threads, or let the others go on meanwhile (nowait).",
     "turns": lambda f, s: (
@@ -690,6 +716,10 @@ ADVICE: dict[str, str | Say] = {
         else "Divide each execution among the processes, or let the others compute something else meanwhile."
     ),
     "slow": "Check whether cores are shared or the node is slower; if there is more to do, distribute the work anew.",
+    "transfers": (
+        "Let them run on a stream of their own while other kernels compute: launch each as soon as its data are ready, "
+        "and wait for it where its result is needed; or send less."
+    ),
     "copies": "Leave data on the device, copy only what is needed, or copy without blocking while kernels run.",
     "threads": "Create threads once and give them work again and again, or give each more to do.",
     "tasks": (
@@ -740,7 +770,7 @@ def evidence(f: Facts, s: Subject) -> str:
     said: list[str] = []
     if kind == "slow":
         said.append(
-            f"{seconds(e['mine'])} of computation{' per thread' * bool(f.get('is_process'))}, the others "
+            f"{seconds(e['mine'])} of computation{f' per {_parts(f)[:-1]}' * bool(f.get('is_process'))}, the others "
             f"{seconds(e['others'])}"
         )
         said.append(f"most of the difference in {listed(list(map(short, e['functions'])))}")
