@@ -647,7 +647,7 @@ class Computing:
         if late.size > 1 and not np.array_equal(late, np.sort(outliers)):
             yield w.cause("computation", late, self._without_excess(w, late), is_process=True)
         n_idle = self._n_idle(w)
-        mean = w.total.sum() / (w.who.size + n_idle)
+        mean = w.total.sum(dtype=float) / (w.who.size + n_idle)
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
             everybody = np.ones(w.who.size, bool)
@@ -879,14 +879,14 @@ class Computing:
         cells = Segments(cell, first.size)
         ticks, who = cells.sum(w.ticks), who[first]
         call, _ = number(self._next_call[w.node[first]])
-        n_usual = usual.sum() + n_idle
-        above = np.where(changed, w.total - w.total[usual].sum() / n_usual, 0.0)
+        n_usual, of_usual = usual.sum() + n_idle, w.total[usual].sum(dtype=float)
+        above = np.where(changed, w.total - of_usual / n_usual, 0.0)
         mean = np.bincount(call, ticks * usual[who]) / n_usual
         apart = np.maximum((ticks - mean[call]) * np.sign(above)[who], 0)
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
         less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
-        longer = np.maximum(w.ticks - w.total[usual].sum() / w.n_rows[usual].sum(), 0)
+        longer = np.maximum(w.ticks - of_usual / w.n_rows[usual].sum(), 0)
         total = np.bincount(cell, longer, first.size)
         of_longer = np.clip(less, 0, total)
         part = np.divide(of_longer, total, out=np.zeros(first.size), where=total > 0)[cell] * longer
