@@ -29,7 +29,7 @@ WORKING = {M_MMAP_THRESHOLD: 32 << 20, M_TRIM_THRESHOLD: 1 << 30, M_TOP_PAD: 64 
 """Parameters of the heap while there is work: it keeps what is freed for the next column, since the system's fresh
 pages cost more than most kernels. The first is the largest possible. All threads share one heap: what one thread has
 freed serves the others, and a heap of a thread is limited to 64 MB, so that columns would not stay in it (a tenth of
-the time of an analysis with two threads; 130 of 740 MB for the critical path of `halo`, 2 x 10^7 events). The C library
+the time of an analysis with two threads; 70 of 740 MB for the critical path of `halo`, 2 x 10^7 events). The C library
 does not take the last one back."""
 
 RESTING = {M_MMAP_THRESHOLD: 32 << 20, M_TRIM_THRESHOLD: 64 << 20, M_TOP_PAD: 128 << 10}
@@ -59,7 +59,7 @@ class _Workers:
     def working(self) -> Iterator[None]:
         """Let the heap keep freed memory (`WORKING`), and Arrow allocate from it, until no thread is in this context.
 
-        Arrow's own allocator keeps what it has freed for itself: 110 of 840 MB for the critical path of `halo`, 2 x
+        Arrow's own allocator keeps what it has freed for itself: 100 of 840 MB for the critical path of `halo`, 2 x
         10^7 events.
         """
         with self._lock:
