@@ -385,7 +385,7 @@ def try_program(kind: str, seed: int) -> Outcome:
 def main() -> None:
     """Try programs, print those whose bottleneck is not named or whose gain is not predicted, and a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", nargs="*", choices=[*ALL, []], help="all by default")
+    parser.add_argument("kind", nargs="*", choices=[*ALL, []], metavar="KIND", help="all by default: " + ", ".join(ALL))
     parser.add_argument("--programs", type=int, default=10)
     given = parser.parse_args()
     print("| bottleneck | programs | first finding right | gain within a third |")
