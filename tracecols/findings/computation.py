@@ -30,8 +30,9 @@ from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
 
-DEEPER = 0.75
-"""Share of the gain of a call path with all it calls that a single one below it must have to be named in its place."""
+DEEPER, ITSELF = 0.75, 0.95
+"""Shares of the gain of a call path with all it calls that a single one below it, and the call path without what it
+calls, must have to be the cause in its place."""
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -402,7 +403,8 @@ class Computing:
         for nest in sorted(nests, key=lambda c: -depth[c.call_path]):
             # different locations may be late each time in addition to those that always are
             below = [c for c in deeper if self._is_below(c, nest) and _changes(c) == _changes(nest)]
-            if all(c.gain < DEEPER * nest.gain for c in below):
+            least = [(ITSELF if c.call_path == nest.call_path else DEEPER) * nest.gain for c in below]
+            if all(c.gain < enough for c, enough in zip(below, least, strict=True)):
                 found = [c for c in found if c not in below] + [nest]
                 deeper.append(nest)
         return found
