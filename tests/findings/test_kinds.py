@@ -309,6 +309,24 @@ def test_serial__is_not_that_masters_take_longer_in_the_function_around_it(ranks
     assert first.gain * 10**6 == pytest.approx(10 * 2500 * (1 - 1 / threads), rel=0.01)
 
 
+def test_computation__of_a_function_includes_what_it_calls(monkeypatch):
+    """The function alone gains three quarters of it, and less than evening out noise in the function around it."""
+
+    def with_leaves(w, rank, region, ticks, thread=0):
+        begin = w.now[rank][thread]
+        end, one = begin + w.noisy(ticks), w.at(rank, thread).enter(begin, region)
+        for i in range(8):
+            at = begin + (end - begin) * (2 * i + 1) // 16
+            one.enter(at, f"kernel_{i % 2}").leave(at + (end - begin) // 24)
+        one.leave(end)
+        w.now[rank][thread] = end
+
+    monkeypatch.setattr(World, "work", with_leaves)
+    found = [kinds.try_program("slow_half_of_threads", seed) for seed in range(2)]
+    assert [one.kind for one in found] == ["imbalance"] * 2
+    assert all(one.is_right and abs(one.gain - 1) < 0.1 for one in found)
+
+
 @pytest.mark.parametrize("callers", [["sweep"], ["sweep_forth", "sweep_back"]])
 def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
     """Its parts gain a third each, and the functions around it as much as it does; of two callers each gains half."""
