@@ -85,6 +85,12 @@ def test_windows__change_nothing(name, size, given, tmp_path, monkeypatch):
     assert not most or name != "offload"
 
 
+@pytest.mark.slow
+def test_windows__of_nested_teams(converted, monkeypatch):
+    """All regions of a process are read at once only if some are nested."""
+    assert assert_same(converted("tealeaf_3x2"), monkeypatch, [20, 1000]) > 1000
+
+
 @pytest.mark.parametrize("name", ["halo", *slow(["multizone"])])
 def test_tables__of_a_window_are_freed_when_it_is_done(name, tmp_path, monkeypatch):
     """A table with a column that refers to the table would stay in memory until Python collects garbage."""

@@ -470,9 +470,12 @@ def _nested_regions(
     the first point after each of these regions; none for the reference, which does not distinguish them."""
     found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     start = location_starts_of(rows)
+    every = np.ones(facts.n_locations, bool)
     for partition in division.partitions if has_openmp(facts) and not quirks.leaves_out_others else ():
-        every = np.ones(facts.n_locations, bool)
-        regions = _regions_of(every, [threads[k] for k in division.windows_of(partition.number)])
+        of_windows = [threads[k] for k in division.windows_of(partition.number)]
+        if not _any_nested(of_windows, every):
+            continue
+        regions = _regions_of(every, of_windows)
         order, outer = _outermost(regions)
         inner = order[~outer]
         inner = inner[regions["exit"][inner] >= 0]
@@ -484,6 +487,19 @@ def _nested_regions(
     enters, left = (large.joined(n, np.int64, of) for of in zip(*found, strict=True))
     order = np.argsort(enters)
     return enters[order], left[order]
+
+
+def _any_nested(threads: Sequence[ParallelRegions], every: Mask) -> bool:
+    """Return whether any region is inside of another one of its location: window by window, as all regions of a long
+    process take much memory. `every` selects all locations."""
+    left = np.full(every.size, -1)
+    for t in threads:
+        regions = _regions_of(every, [t])
+        _, outer = _outermost(regions)
+        if not outer.all() or (regions["enter"] < left[regions["location"]]).any():
+            return True
+        np.maximum.at(left, regions["location"], _leaves(regions))
+    return False
 
 
 def _regions_of(chosen: Mask, threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
