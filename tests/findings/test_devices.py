@@ -3,12 +3,16 @@ others wait."""
 
 import tarfile
 
+import numpy as np
 import pytest
-from conftest import SHARED
+from conftest import DATA, SHARED
 from support.device_program import TRANSFER, Rank, Simulation
 from support.severities import cube_of
 
+import tracecols
+from tracecols.findings.devices import of_transfers
 from tracecols.findings.mended import mended_of
+from tracecols.findings.scenarios import Scenarios
 from tracecols.severity import wording
 
 
@@ -189,3 +193,13 @@ def test_transfers_that_other_kernels_wait_for__gain_what_overlapping_them_does(
         one.steps = [(*of[:2], 1, *of[3:]) if of[0] == "collective" else of for of in one.steps]
     overlapped = cube_of(Simulation(ranks, n_streams=2).program).diagnosis().findings
     assert all(f.kind != "transfers" for f in overlapped)
+
+
+def test_transfers__are_those_of_devices(store_of, monkeypatch):
+    """Hosts are in operations of the same library for a ninth of the time."""
+    monkeypatch.setattr("tracecols.findings.devices.tried", lambda _s, found: found)
+    trace = tracecols.open(store_of(DATA / "kineto_gloo_3"))
+    s = Scenarios(trace.replay)
+    nodes = np.concatenate([c.change.node for c in of_transfers(s)])
+    assert nodes.size == 9
+    assert s.model.locations.is_device[s.graph.nodes.location[nodes]].all()

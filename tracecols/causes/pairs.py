@@ -402,7 +402,7 @@ def _idle_threads(
     found = []
     # the regions of a process are in the windows of its partition
     for partition in division.partitions:
-        regions = _regions_of(is_master, [threads[k] for k in division.windows_of(partition.number)])
+        regions = _regions_of([threads[k] for k in division.windows_of(partition.number)], is_master)
         own = ends[np.isin(location[ends], partition.members)]
         found.append(_idle_between(rows, start, location, regions, own))
     n = sum(idle.size for idle, _ in found)
@@ -470,12 +470,11 @@ def _nested_regions(
     the first point after each of these regions; none for the reference, which does not distinguish them."""
     found = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     start = location_starts_of(rows)
-    every = np.ones(facts.n_locations, bool)
     for partition in division.partitions if has_openmp(facts) and not quirks.leaves_out_others else ():
         of_windows = [threads[k] for k in division.windows_of(partition.number)]
-        if not _any_nested(of_windows, every):
+        if not _any_nested(of_windows, facts.n_locations):
             continue
-        regions = _regions_of(every, of_windows)
+        regions = _regions_of(of_windows)
         order, outer = _outermost(regions)
         inner = order[~outer]
         inner = inner[regions["exit"][inner] >= 0]
@@ -489,12 +488,12 @@ def _nested_regions(
     return enters[order], left[order]
 
 
-def _any_nested(threads: Sequence[ParallelRegions], every: Mask) -> bool:
+def _any_nested(threads: Sequence[ParallelRegions], n_locations: int) -> bool:
     """Return whether any region is inside of another one of its location: window by window, as all regions of a long
-    process take much memory. `every` selects all locations."""
-    left = np.full(every.size, -1)
+    process take much memory."""
+    left = np.full(n_locations, -1)
     for t in threads:
-        regions = _regions_of(every, [t])
+        regions = _regions_of([t])
         _, outer = _outermost(regions)
         if not outer.all() or (regions["enter"] < left[regions["location"]]).any():
             return True
@@ -502,11 +501,12 @@ def _any_nested(threads: Sequence[ParallelRegions], every: Mask) -> bool:
     return False
 
 
-def _regions_of(chosen: Mask, threads: Sequence[ParallelRegions]) -> dict[str, NDArray[Any]]:
-    """Put the parallel regions of some locations together; four columns of `points.ParallelRegions`."""
+def _regions_of(threads: Sequence[ParallelRegions], chosen: Mask | None = None) -> dict[str, NDArray[Any]]:
+    """Put the parallel regions of chosen locations together, by default of all; four columns of
+    `points.ParallelRegions`."""
     found: dict[str, list[NDArray[Any]]] = {c: [] for c in ("location", "enter", "exit", "join_row")}
     for t in threads:
-        of = np.flatnonzero(chosen[t.regions.column("location")])
+        of = slice(None) if chosen is None else np.flatnonzero(chosen[t.regions.column("location")])
         for c, parts in found.items():
             parts.append(t.regions.column(c)[of])
     return {c: np.concatenate(parts) for c, parts in found.items()}

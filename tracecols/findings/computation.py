@@ -690,7 +690,7 @@ class Computing:
         # locations end within a piece of each other, the last one half a piece after the mean
         n_pieces = distinct(w.node).size / w.who.size
         spread = piece * w.n_rows.mean() * (n_pieces + 0.5) / n_pieces
-        return replace(self._without(w, 1 - spread / w.total), cut=edge[asks])
+        return replace(self._without(w, 1 - spread / np.maximum(w.total, 1)), cut=edge[asks])
 
     def _is_handed_out(self, w: Work) -> bool:
         """Return whether nearly each piece of some work begins with a message of one location, which does nothing of
@@ -703,10 +703,10 @@ class Computing:
     def _sender_before(self) -> NDArray[np.int32]:
         """The location whose message is received at the end of the call before each node; (n_nodes,) int32, -1 for
         none."""
-        s, edge = self.scenarios, message_edges(self.scenarios)
-        result = np.full(len(s.graph.nodes) + 1, -1, np.int32)
-        result[s.graph.edges.head[edge] + 1] = s.graph.nodes.location[s.tail[edge]]
-        return result[:-1]
+        s, edge, nodes = self.scenarios, message_edges(self.scenarios), self.scenarios.graph.nodes
+        before = np.full(len(nodes), -1, np.int32)
+        before[s.graph.edges.head[edge]] = nodes.location[s.tail[edge]]
+        return np.where(nodes.is_first, -1, np.append(-1, before[:-1])).astype(np.int32)
 
     @once
     def _task(self) -> NDArray[np.int64]:

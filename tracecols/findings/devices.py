@@ -71,10 +71,14 @@ def of_transfers(s: Scenarios) -> list[Cause]:
     """Return the causes that kernels transfer data between processes while others wait for that, with the gains of
     overlapping all of it with computation, by the region that launches them."""
     kernels, nodes, c = s.model.kernels, s.graph.nodes, s.computation
-    communicates = (s.model.regions.paradigm == NCCL)[s.call_paths.region]
-    row = np.flatnonzero(communicates[c.call_path] & s.in_window[c.node])
-    # the kernel that ends next
     end = nodes.at(kernels.exit)
+    if not end.size:
+        return []
+    communicates = (s.model.regions.paradigm == NCCL)[s.call_paths.region]
+    # hosts may be in operations of these libraries, too
+    is_counted = s.in_window & s.model.locations.is_device[nodes.location]
+    row = np.flatnonzero(communicates[c.call_path] & is_counted[c.node])
+    # the kernel that ends next
     order = np.argsort(end, kind="stable")
     kernel = order[np.minimum(np.searchsorted(end[order], c.node[row]), end.size - 1)]
     user = pick(s.user_call_path, s.model.call_paths.path_of(kernels.launch_call_path)[kernel])
