@@ -73,7 +73,7 @@ def run(
             # nodes and edges of a replay are found in the slices that the search visits, in the same pass
             found = _graph_builder(request, model)
             visitors = (*also, *([found] if found is not None else []))
-            of_piece = stack.enter_context(_causes_of_piece(request, whole, trace, model, watch))
+            of_pieces = stack.enter_context(_causes_of_pieces(request, whole, trace, model, watch))
             cube = analyze_model(
                 model, request.conventions, request.families, choice, request.topologies, searching, visitors
             )
@@ -85,7 +85,7 @@ def run(
             placed = with_topologies(model, request.topologies)
             cube.facts |= _facts_of_replay(cube, request, Replay(placed, found))
         if TIME in cube.cells:
-            cube.facts |= of_piece(cube)
+            cube.facts |= of_pieces(cube)
     return cube.with_metrics(*request.metrics)
 
 
@@ -119,21 +119,21 @@ def _facts_of_replay(cube: SeverityCube, request: Request, replay: Replay) -> di
 
 
 @contextmanager
-def _causes_of_piece(
+def _causes_of_pieces(
     request: Request, whole: OpenedTrace, trace: OpenedTrace, model: Model, watch: Watch
 ) -> Iterator[Callable[[SeverityCube], dict[str, Any]]]:
     """Yield a function that returns the facts about causes of lost time for the cube of a trace that is too large to
-    try them on all of it; `whole` is the trace that `trace` is a part of, or itself. A piece is searched while the
+    try them on all of it; `whole` is the trace that `trace` is a part of, or itself. Pieces are searched while the
     trace is analysed, or after it if memory does not suffice for both."""
     if not _wants_causes(request) or has_causes(model):
         yield lambda _cube: {}
         return
     # imported only if a trace is that large
-    from tracecols.analysis.piece import causes_in_piece, fits_beside, why_not_cut
+    from tracecols.analysis.pieces import causes_in_pieces, fits_beside, why_not_cut
 
     # memory that was free when the analysis began, which has taken some of it
     given = whole.store, model.executor.budget.memory, whole.jobs
-    find = partial(causes_in_piece, whole, trace, model.call_paths.whole, model.n_calls)
+    find = partial(causes_in_pieces, whole, trace, model.call_paths.whole, model.n_calls)
     if (note := why_not_cut(*given)) is not None:
         yield lambda cube: {"counts": {**cube.facts["counts"], note: model.n_calls}}
     elif fits_beside(*given):

@@ -69,8 +69,8 @@ QUEUED = 0.5
 
 MOST_CALLS = 1 << 21
 """Number of call instances of a trace up to which its causes are tried by replay of the whole trace: up to there that
-takes about as long as the analysis, and up to 0.7 GB per million. Of longer traces a piece is replayed
-(`analysis.piece`)."""
+takes about as long as the analysis, and up to 0.7 GB per million. Of longer traces pieces are
+replayed (`analysis.pieces`)."""
 
 
 def find_causes(replay: Replay) -> list[Cause]:

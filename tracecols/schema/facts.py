@@ -199,7 +199,7 @@ CAUSES = _object(
     ),
     _list(
         "piece",
-        "of a trace too large to replay all of it the begin and the end of the piece in which causes were found, "
+        "of a trace too large to replay all of it the begin and the end of each piece in which causes were found, "
         "in seconds since the start of the recording; gains and ticks are scaled to the run",
         each=_number("a time"),
     ),

@@ -84,7 +84,7 @@ COUNTED = (
     " them",
     "{call instance|call instances}: root causes take about 120 bytes for each in memory and temporary files, more than"
     " there is room for",
-    "{call instance|call instances}: causes of lost time are found in a piece",
+    "{call instance|call instances}: causes of lost time are found in pieces",
     "{cell|cells} of call paths and CPUs: computational imbalance",
     "{tick|ticks} of all locations: root causes",
     "{call instance|call instances}, too many for the critical path",

@@ -114,10 +114,11 @@ def causes_of(cube: Severities) -> list[dict[str, Any]]:
     return list(_of_cube(cube).get("found") or [])
 
 
-def piece_of(cube: Severities) -> list[float]:
-    """Return begin and end, in seconds since the start of the recording, of the piece in which causes were found; empty
-    if the whole trace was replayed."""
-    return list(_of_cube(cube).get("piece") or [])
+def pieces_of(cube: Severities) -> list[tuple[float, float]]:
+    """Return begin and end, in seconds since the start of the recording, of each piece in which causes were found;
+    empty if the whole trace was replayed."""
+    bounds = _of_cube(cube).get("piece") or []
+    return list(zip(bounds[::2], bounds[1::2], strict=False))
 
 
 def starts_of(cube: Severities) -> Cells:

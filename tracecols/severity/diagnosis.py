@@ -22,7 +22,7 @@ from tracecols.given.providers import provider
 from tracecols.schema.properties import TIME
 from tracecols.severity import focus, wording
 from tracecols.severity.axes import STREAM
-from tracecols.severity.causes import NARROWED, causes_of, is_part, piece_of
+from tracecols.severity.causes import NARROWED, causes_of, is_part, pieces_of
 from tracecols.severity.cells import Cells
 from tracecols.severity.efficiencies import (
     APPROXIMATION,
@@ -89,7 +89,7 @@ class Diagnosis:
     """Whether there are properties that findings can be made of; not in a cube narrowed to others, such as root
     causes."""
     about_causes: str = ""
-    """Remark on causes if the cube is narrowed or they were found in a piece of the trace; empty if none."""
+    """Remark on causes if the cube is narrowed or they were found in pieces of the trace; empty if none."""
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text; `source` is the cube's path, for the commands that show more."""
@@ -218,17 +218,19 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
 
 
 def _about_causes(cube: Severities) -> str:
-    """Return a remark on causes if the cube is narrowed or they were found in a piece of the trace; empty if none."""
+    """Return a remark on causes if the cube is narrowed or they were found in pieces of the trace; empty if none."""
     if NARROWED & set(cube.facts.get("narrowed") or {}):
         return "no causes: they are searched for only if all properties are analysed, with default parameters"
     said = []
     if is_part(cube) and causes_of(cube):
         said.append("causes and gains are those of the whole run; shares are of the part that is analysed")
-    if piece := piece_of(cube):
-        length = wording.seconds(piece[1] - piece[0])
+    if pieces := pieces_of(cube):
+        n, length = len(pieces), wording.seconds(pieces[0][1] - pieces[0][0])
+        tried, one = f"{length} in the middle", "this piece"
+        if n > 1:
+            tried, one = f"{n} pieces of {length} each, spread evenly over the run", "one of them"
         said.append(
-            f"causes were tried on {length} in the middle: costs and gains are scaled to the run, other numbers are "
-            "those of this piece"
+            f"causes were tried on {tried}: costs and gains are scaled to the run, other numbers are those of {one}"
         )
     return "; ".join(said)
 
