@@ -18,7 +18,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
-from tracecols.findings.cause import CLEARLY, PHASES, STEPS, Cause, Spans, steps_or_families, tried
+from tracecols.findings.cause import CLEARLY, NOBODY, PHASES, STEPS, Cause, Spans, steps_or_families, tried
 from tracecols.findings.overheads import CREATION, message_edges
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
@@ -26,6 +26,7 @@ from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
 from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED
+from tracecols.vectors import offsets_of
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -33,8 +34,6 @@ N_TRIED = 10
 DEEPER, ITSELF = 0.75, 0.95
 """Shares of the gain of a call path with all it calls that a single one below it, and the call path without what it
 calls, must have to be the cause in its place."""
-
-NOBODY = np.zeros(0, np.int64)
 
 IN_TURN = 0.8
 """Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
@@ -303,8 +302,8 @@ class Computing:
             of_locations.append((who, by_location.sum(cells.n_rows[at]), by_location.sum(cells.ticks[at])))
         path = np.concatenate(paths)
         of_path = np.repeat(np.arange(-1, len(sets)), [p.size for p in paths])[np.argsort(path, kind="stable")]
-        first = np.append(0, np.cumsum(np.bincount(path, minlength=len(self.scenarios.call_paths))))
-        start = np.append(0, np.cumsum([n_rows.sum() for _, n_rows, _ in of_locations])).astype(np.int64)
+        first = offsets_of(np.bincount(path, minlength=len(self.scenarios.call_paths)))
+        start = offsets_of([int(n_rows.sum()) for _, n_rows, _ in of_locations])
         node, ticks = np.empty(start[-1], np.int32), np.empty(start[-1], np.int64)
         collect_rows(cells.rows, first, of_path, start[:-1].copy(), node, ticks)
         mine = (slice(*ends) for ends in pairwise(start.tolist()))
@@ -418,9 +417,7 @@ class Computing:
         sizes = self.single
         single = sizes.first(sizes.n_locations == 1, sizes.most)
         uneven = sizes.first(sizes.n_locations > 1, np.maximum(sizes.excess, sizes.changing))
-        works, alone = self._by_kind(
-            [[self._spans(int(sizes.head[i]), False, sizes.same) for i in of] for of in (uneven, single)]
-        )
+        works, alone = self._works(sizes, False, uneven, single)
         apart = [w for w in works if distinct(device[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
         return self._with_slowest(self._changing_together(self._joined(self._best_of(found)), apart))
@@ -437,14 +434,13 @@ class Computing:
         if len(several) < 2:
             return causes
         tables = [w.table for w in several if w.table is not None]
-        names = [
-            str(self.scenarios.model.regions.name[self.scenarios.call_paths.region[w.spans[0][0]]]) for w in several
-        ]
+        regions = self.scenarios.call_paths.region[[w.spans[0][0] for w in several]]
+        names = self.scenarios.model.regions.name[regions[:4]]
         cause = several[0].cause(
             CHANGING,
             NOBODY,
             together([self._evened_by_piece(w.node, table) for w, table in zip(several, tables, strict=True)]),
-            evidence=_longest(np.concatenate(tables, 1)) | {"functions": names[:4]},
+            evidence=_longest(np.concatenate(tables, 1)) | {"functions": list(map(str, names))},
         )
         mine = [c for c in causes if _changes(c)]
         found = tried(self.scenarios, [cause])
@@ -466,7 +462,7 @@ class Computing:
         s = self.scenarios
         inside = s.call_paths.parent[sizes.head] >= 0
         chosen = sizes.first(inside & (sizes.n_locations > 1), sizes.most)
-        works = self.work([self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in chosen])
+        (works,) = self._works(sizes, includes_calls, chosen)
         works = [w for w in works if distinct(self.process[w.who]).size == w.who.size and self._is_in_turn(w)]
         gains = s.gains([self._shorter(w, 1.0) for w in works], [mended])
         return tried(
@@ -584,10 +580,12 @@ class Computing:
         """Return whether all call paths of a cause are those of a nest."""
         return all(any(low <= begin < high for low, high in nest.spans) for begin, _ in cause.spans)
 
-    def _by_kind(self, kinds: Sequence[Sequence[Spans]]) -> list[list[Work]]:
-        """Return the computation of sets of call paths by kind, collected together for all kinds."""
-        found = iter(self.work([spans for of in kinds for spans in of]))
-        return [list(islice(found, len(of))) for of in kinds]
+    def _works(self, sizes: Sizes, includes_calls: bool, *chosen: Sequence[int]) -> list[list[Work]]:
+        """Return the computation of some selections of `sizes`, alone or with all that is called, collected together
+        for all of them."""
+        sets = [self._spans(int(sizes.head[i]), includes_calls, sizes.same) for of in chosen for i in of]
+        found = iter(self.work(sets))
+        return [list(islice(found, len(of))) for of in chosen]
 
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in the call paths that have most to gain."""
@@ -608,17 +606,16 @@ class Computing:
         few = 2 * sizes.n_locations <= self.locations.size
         some = [i for i in sizes.first(inside & several & few, sizes.most) if keeps[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
-        of_kind = (uneven, single, serial, in_turn, some)
-        spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
-        works = self._by_kind(spans)
-        alike = [w for w in works[4] if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]
+        chosen = uneven, single, serial, in_turn, some
+        of_several, of_one, of_masters, in_single, of_few = self._works(sizes, includes_calls, *chosen)
+        alike = [w for w in of_few if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]
         in_team = [w for w in alike if self.in_team[w.spans[0][0]]]
         found = [
-            *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
-            *self._alone(works[1] + [w for w in alike if not self.in_team[w.spans[0][0]]]),
+            *tried(self.scenarios, [c for w in of_several for c in self._uneven(w)]),
+            *self._alone(of_one + [w for w in alike if not self.in_team[w.spans[0][0]]]),
             *tried(self.scenarios, [w.cause("computation", w.who, self._shared_in_team(w)) for w in in_team]),
-            *tried(self.scenarios, [self._serial(w) for w in works[2]]),
-            *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
+            *tried(self.scenarios, [self._serial(w) for w in of_masters]),
+            *tried(self.scenarios, [self._in_single(w) for w in in_single]),
         ]
         return self._best_of(found)
 

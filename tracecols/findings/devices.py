@@ -17,9 +17,9 @@ from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP
 from tracecols.enhance.definitions.regions import COPY
-from tracecols.findings.cause import Cause, tried
+from tracecols.findings.cause import NOBODY, Cause, tried
 from tracecols.findings.computation import Computing
-from tracecols.findings.overheads import NOBODY, largest
+from tracecols.findings.overheads import largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.schema.enums import NCCL
 from tracecols.severity.causes import PREFERRED, STRAGGLER

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import Segments, occurrence
 from tracecols.enhance.scan.region_rules import called, either, in_role, named
-from tracecols.findings.cause import CLEARLY, Cause, tried
-from tracecols.findings.overheads import NOBODY, largest
+from tracecols.findings.cause import CLEARLY, NOBODY, Cause, tried
+from tracecols.findings.overheads import largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.nodes import NodeClass
 

@@ -25,7 +25,6 @@ from tracecols.enhance.devices.spans import Coverage, running_max
 from tracecols.findings.cause import CLEARLY, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
-from tracecols.patterns.candidates import Merged
 from tracecols.replay.graph import usual_latencies
 from tracecols.replay.nodes import NodeClass
 from tracecols.vectors import Ints
@@ -67,7 +66,7 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     parts = _outside_and_in_mpi(s, starts)
     if not any(map(len, parts)):
         return []
-    tree = Tree(s, s.merged)
+    tree = Tree(s)
     found = [c for part in parts for head in tree.heads(part) for c in _causes(s, tree, head, part)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
@@ -99,32 +98,23 @@ def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Column
     line, operations = model.get("host_lines"), model.get("device_operations").operations
     host, time = line.column("host"), line.column("time")
     location, call_path = line.column("location"), line.column("call_path")
-    is_last = ends_run(host)
     first, last = _spans(model, host, time)
     first, last = np.maximum(first, begin), np.minimum(last, end)
     gaps = find_gaps(operations, model.locations.device, first, last)
     until = np.append(time[1:], 0)[: time.size]
-    rows = np.flatnonzero(~is_last)
+    rows = np.flatnonzero(~ends_run(host))
     start = lines_of_locations(model.facts)[starts.location], starts.enter_time, starts.exit_time
-    start_up = Coverage(*start)
     both = Coverage(*map(np.append, (gaps.host, gaps.begin, gaps.end), start))
-    ticks = _covered(both, host[rows], time[rows], until[rows]) - _covered(
-        start_up, host[rows], time[rows], until[rows]
-    )
+    intervals = host[rows], time[rows], until[rows]
+    ticks = _covered(both, *intervals) - _covered(Coverage(*start), *intervals)
     ends = np.zeros(host.size, np.int64)
     at = latest_before(host, time, gaps.host, gaps.launch - 1)
     np.add.at(ends, at[(at >= 0) & (gaps.row >= 0)], 1)
     # outside of all regions nothing is known of what a host does
     ticks[line.column("is_outside")[rows] > 0] = 0
     kept = rows[ticks > 0]
-    columns = dict(
-        zip(
-            SPENT_IDLE,
-            (location[kept], call_path[kept], time[kept], until[kept], ticks[ticks > 0], ends[kept]),
-            strict=True,
-        )
-    )
-    return Columns(kept.size, columns)
+    columns = location[kept], call_path[kept], time[kept], until[kept], ticks[ticks > 0], ends[kept]
+    return Columns(kept.size, dict(zip(SPENT_IDLE, columns, strict=True)))
 
 
 def _covered(by: Coverage, key: Ints, begin: Ints, end: Ints) -> Ints:
@@ -188,11 +178,11 @@ class Tree:
     """The call paths of a run, without the running numbers of steps above them: `of` is the first of those that are the
     same, and `names` are the names of their regions."""
 
-    def __init__(self, s: Scenarios, merged: Merged) -> None:
+    def __init__(self, s: Scenarios) -> None:
         parent = s.call_paths.parent.astype(np.int64)
         self._is_device_call = (s.model.regions.device_call >= 0)[s.call_paths.region]
-        self.of, self._depth = merged.below_steps, s.call_paths.depth
-        self.names = merged.names[s.call_paths.region]
+        self.of, self._depth = s.merged.below_steps, s.call_paths.depth
+        self.names = s.merged.names[s.call_paths.region]
         self._above = np.where(parent >= 0, pick(self.of, parent), -1)
 
     def heads(self, spent: Columns) -> list[int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
-from tracecols.findings.cause import Cause, tried
+from tracecols.findings.cause import NOBODY, Cause, tried
 from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
 from tracecols.replay.cell_sums import CellSums
 
@@ -49,7 +49,7 @@ def of_measurement(s: Scenarios) -> list[Cause]:
         "events_per_second": float(2 * visits[worst].sum() / max(cells.ticks.sum() / resolution, 1 / resolution)),
         "more": [str(name) for name in model.regions.name[worst[1:4]]],
     }
-    return tried(s, [Cause("measurement", int(by_path.argmax()), np.zeros(0, np.int64), change, evidence=evidence)])
+    return tried(s, [Cause("measurement", int(by_path.argmax()), NOBODY, change, evidence=evidence)])
 
 
 def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from tracecols.enhance.dataflow.grouping import combine, number
 from tracecols.enhance.devices.calls import WITHIN_DEVICES
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.enhance.scan.region_rules import either, in_role, named
-from tracecols.findings.cause import PHASES, STEPS, Cause, tried
+from tracecols.findings.cause import NOBODY, PHASES, STEPS, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
@@ -30,8 +30,6 @@ messages go has half of it."""
 
 LAST = 0.1
 """Share of the mean wait of processes below which a process counts as coming last each time."""
-
-NOBODY = np.zeros(0, np.int64)
 
 LOCKING = either(
     named("pthread_mutex_(lock|trylock|unlock)", "pthread"),
@@ -381,18 +379,15 @@ def of_overlap(s: Scenarios) -> list[Cause]:
         return []
     call = nodes.calls_around(m.recv_enter)
     kept = np.flatnonzero((call >= 0) & (m.recv_post_enter >= 0) & (m.recv_post_enter != m.recv_enter))
-    call = call[kept]
-    head = call
-    losses = s.recorded_losses
-    wait = np.maximum(losses[head], 0)
+    call, losses = call[kept], s.recorded_losses
+    wait = np.maximum(losses[call], 0)
     gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
     mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])
-    follows = _computation_after(s, head)
+    follows = _computation_after(s, call)
     found = []
-    edges = message_edges(s)
-    heads = s.distinct(head)
-    for where, of, family in largest(s, heads, losses[heads]):
-        mine = np.isin(head, of, kind="table")
+    edges, calls = message_edges(s), s.distinct(call)
+    for where, of, family in largest(s, calls, losses[calls]):
+        mine = np.isin(call, of, kind="table")
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue

@@ -20,7 +20,7 @@ from tracecols.kernels.maxplus import BEGUN, CUT
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
 from tracecols.patterns.candidates import Merged
-from tracecols.replay.events import Computation, regions_of_calls
+from tracecols.replay.events import regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
 from tracecols.replay.placement import PlacedTasks
@@ -86,8 +86,16 @@ class Scenarios:
     replay : Replay
     graph : Graph
         The graph of the replay.
+    computation : Computation
+        The computation before each node, by call path.
+    calls, call_region : (n_calls,) int64, int32
+        The nodes at which outermost MPI calls end, and their regions; -1 unknown.
+    tail : (n_edges,) int32
+        Where edges come from.
     weight, lag : (n_all,), (n_edges,) int64
         Ticks: weights of nodes and hubs, lags of edges.
+    locations : (n,) int64
+        The locations that have nodes.
     call_path : (n_nodes,) int64
         Call path in which the time before each node is spent; -1 for none.
     in_window : (n_nodes,) bool
@@ -97,19 +105,17 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = replay.call_path.astype(np.int64)
-        self.graph = replay.graph
-        self.lag = self.graph.lags
-        self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
+        self.graph, self.computation = replay.graph, replay.computation
         nodes = self.graph.nodes
+        self.locations = np.flatnonzero(np.diff(nodes.location_start))
+        self.calls = nodes.with_role(IS_CALL)
+        self.call_region = regions_of_calls(self.model, self.calls, self.computation)
+        self.tail, self.lag = self.graph.edges.tail, self.graph.lags
+        self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         begin, end = replay.window(nodes.time)
         self.in_window = (nodes.time > begin) & (nodes.time <= end) & (nodes.kind != NodeClass.START)
         self.time = self.sweep()
         self.runtime = replay.runtime(self.time)
-
-    @property
-    def computation(self) -> Computation:
-        """The computation before each node, by call path."""
-        return self.replay.computation
 
     @once
     def movable(self) -> PlacedTasks | None:
@@ -142,21 +148,6 @@ class Scenarios:
     def user_of_node(self) -> Rows:
         """`user_call_path` of the call path before each node; (n_nodes,) int64, -1 for none."""
         return pick(self.user_call_path, self.call_path)
-
-    @once
-    def calls(self) -> Rows:
-        """The nodes at which outermost MPI calls end; (n_calls,) int64."""
-        return self.graph.nodes.with_role(IS_CALL)
-
-    @once
-    def call_region(self) -> NDArray[np.int32]:
-        """The regions of these calls; (n_calls,) int32, -1 unknown."""
-        return regions_of_calls(self.model, self.calls, self.computation)
-
-    @once
-    def tail(self) -> NDArray[np.int32]:
-        """Where edges come from; (n_edges,) int32."""
-        return self.graph.edges.tail
 
     def sweep(self, changes: Iterable[Change] = ()) -> Rows:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
@@ -269,11 +260,6 @@ class Scenarios:
     def _places(self) -> kernels.Places:
         nodes = self.graph.nodes
         return kernels.Places(nodes.location_start, nodes.kind, self.in_window, self.begins_in_team)
-
-    @once
-    def locations(self) -> Rows:
-        """The locations that have nodes; (n,) int64."""
-        return np.flatnonzero(np.diff(self.graph.nodes.location_start))
 
     def distinct(self, nodes: NDArray[np.integer[Any]]) -> Rows:
         """Return the distinct nodes and hubs among some; (n,) int64, ascending."""
