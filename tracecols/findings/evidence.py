@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -308,13 +309,11 @@ class Evidence:
         small.sort(key=lambda c: -c.gain)
         node = distinct(np.concatenate([c.change.node for c in small]))
         change = self.s.without_weight(node)
-        head = small[0]
-        joined = Cause(head.kind, head.call_path, head.locations, change, self.s.gain(change))
         names = self.s.model.regions.name[self.s.call_paths.region[[c.call_path for c in small[1:4]]]]
-        joined.evidence = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
+        more = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
         # the evidence about regions is that of the first
-        joined.evidence |= self._regions(head)
-        return [joined, *others]
+        evidence = more | self._regions(small[0])
+        return [replace(small[0], change=change, gain=self.s.gain(change), evidence=evidence), *others]
 
     def _lock(self, c: Cause) -> dict[str, Any]:
         """Find how long each location holds the lock, and what it executes meanwhile."""

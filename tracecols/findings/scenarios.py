@@ -164,7 +164,7 @@ class Scenarios:
         head = g.edges.head.copy()
         for c in moved:
             head[c.moved] = c.to
-        result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
+        result = replace(g, edges=replace(g.edges, head=head))
         return g if result.stuck.any() else result
 
     def _changed(self, changes: Sequence[Change], graph: Graph) -> tuple[Rows, Rows]:

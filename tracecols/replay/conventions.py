@@ -59,8 +59,7 @@ def with_conventions(model: Model, graph: Graph, computation: Computation, conve
     if conventions.eager is not None:
         graph = _with_rendezvous(model, _without(graph, _late_receivers(graph)), conventions.eager)
     if conventions.whole_run:
-        nodes = replace(graph.nodes, mark=graph.nodes.mark | np.uint8(BEGINS | ENDS))
-        graph = Graph(nodes, graph.edges, graph.n_hubs, graph.time, graph.counts, graph.weight, graph.lags)
+        graph = replace(graph, nodes=replace(graph.nodes, mark=graph.nodes.mark | np.uint8(BEGINS | ENDS)))
     return graph
 
 
@@ -89,10 +88,7 @@ def _late_receivers(graph: Graph) -> NDArray[np.bool_]:
 
 def _without(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:
     """Return a graph without some edges; weights and the lags of others stay."""
-    kept = ~dropped
-    return Graph(
-        graph.nodes, graph.edges.where(kept), graph.n_hubs, graph.time, graph.counts, graph.weight, graph.lags[kept]
-    )
+    return replace(graph, edges=graph.edges.where(~dropped), lag=graph.lags[~dropped])
 
 
 def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
@@ -105,8 +101,7 @@ def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
     found.add_edges(graph.edges)
     found.add(nodes.enter_of(post[at]), done[at])
     edges = found.edges()
-    lag = lags_among(graph, edges)
-    result = Graph(nodes, edges, graph.n_hubs, graph.time, graph.counts, graph.weight, lag)
+    result = replace(graph, edges=edges, lag=lags_among(graph, edges))
     if result.stuck.any():
         raise AnalysisError(
             f"messages of {eager:,} bytes and more cannot wait for their receives in this trace: some process "

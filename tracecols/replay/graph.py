@@ -174,18 +174,8 @@ class Graph:
         return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
 
     def _weights(self) -> maxplus.Weights:
-        e = self.edges
-        return maxplus.Weights(
-            self._since,
-            self.weight,
-            self.nodes.kind,
-            self.nodes.mark,
-            self.edges.start,
-            self.edges.head,
-            self.lag,
-            e.length,
-            e.steps,
-        )
+        n, e = self.nodes, self.edges
+        return maxplus.Weights(self._since, self.weight, n.kind, n.mark, e.start, e.head, self.lag, e.length, e.steps)
 
     def _swept(
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
@@ -214,12 +204,13 @@ class Graph:
         if self.tasks is None:
             return None
         edge, head, later = self.tasks.placed(self.edges, self.time, time)
+        if not edge.size:
+            return None
         heads, lag = self.edges.head.copy(), self.lags.copy()
         heads[edge] = head
         lag[edge] += later
-        edges = replace(self.edges, head=heads)
-        result = Graph(self.nodes, edges, self.n_hubs, self.time, self.counts, self.weight, lag) if edge.size else None
-        return None if result is None or result.stuck.any() else result
+        result = replace(self, edges=replace(self.edges, head=heads), lag=lag)
+        return None if result.stuck.any() else result
 
     @once
     def _first(self) -> int:
@@ -468,8 +459,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     size = np.where(table.on_device, 0, np.maximum(table.size, table.n_members))[members.collective]
     at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
     call = nodes.calls_around(members.end[at])
-    everybody = np.ones(at.size, bool)
-    found.all_to_all(members.collective[at], nodes.enter_of(call), call, everybody, everybody)
+    found.all_to_all(members.collective[at], nodes.enter_of(call), call)
     n_more, edges = found.n - graph.time.size, found.edges()
     time = np.append(graph.time, np.full(n_more, maxplus.NEVER))
     maxplus.time_hubs(edges.start, edges.head, graph.time.size, time)
@@ -567,8 +557,7 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     size = np.where(leave >= 0, size, 0)
     _operations(nodes, found, members, members.collective, enter, leave, members.rank, size)
     at = _that_met(model, nodes, call, np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES))))
-    everybody = np.ones(at.size, bool)
-    found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
+    found.all_to_all(members.collective[at], enter[at], leave[at], steps=collective_steps(size[at]))
     return int((leave < 0).sum())
 
 
@@ -582,8 +571,7 @@ def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -
     size = np.where((start >= 0) & (leave >= 0), size, 0)
     _operations(nodes, found, members, members.operation, enter, leave, rank, size)
     at = np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES)))
-    everybody = np.ones(at.size, bool)
-    found.all_to_all(members.operation[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
+    found.all_to_all(members.operation[at], enter[at], leave[at], steps=collective_steps(size[at]))
     # calls that only start an operation do not wait
     nodes.role[start[start >= 0]] &= ~np.uint8(kernels.MAY_WAIT)
 
@@ -692,8 +680,7 @@ def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
         # MPI refuses a second call, which waits for nobody
         calls = calls[np.unique(nodes.location_of(calls), return_index=True)[1]]
         if calls.size > 1:
-            everybody = np.ones(calls.size, bool)
-            found.all_to_all(world[nodes.location_of(calls)], nodes.enter_of(calls), calls, everybody, everybody)
+            found.all_to_all(world[nodes.location_of(calls)], nodes.enter_of(calls), calls)
 
 
 def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -734,9 +721,8 @@ def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows,
     call = nodes.calls_around(event)
     n_members = np.bincount(operation, minlength=1)[operation] if operation.size else np.zeros(0, np.int64)
     at = np.flatnonzero((call >= 0) & (n_members > 1) & met)
-    everybody = np.ones(at.size, bool)
-    steps = collective_steps(n_members)[at]
-    found.all_to_all(operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+    call, steps = call[at], collective_steps(n_members)[at]
+    found.all_to_all(operation[at], nodes.enter_of(call), call, steps=steps)
 
 
 def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
@@ -760,7 +746,7 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
     tasks = add_chains(model, of_slice, group, np.where(is_left, leave, -1), found)
     ends = np.arange(at.size + tasks.done.size) < at.size
     group, come, goes = (np.append(*of) for of in ((group, tasks.team), (come, tasks.done), (goes, tasks.done)))
-    found.all_to_all(group, come, goes, np.ones(ends.size, bool), ends)
+    found.all_to_all(group, come, goes, to_some=ends)
     return tasks.n_bound
 
 

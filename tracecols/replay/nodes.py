@@ -28,12 +28,13 @@ from tracecols.enhance.scan.teams import IS_FORK, LATE, ForkSpans, events_in_tea
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, CHAINED, ENDS
-from tracecols.kernels.ranks import Ranks, count_rows, ranks_of
+from tracecols.kernels.ranks import Ranks, count_rows, no_ranks, ranks_of
 from tracecols.kernels.replay import FoundNodes
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.tasks import TaskRows, task_rows
 from tracecols.schema import EventKind
+from tracecols.vectors import offsets_of
 
 BATCH = 1 << 20
 """Events per kernel call; locations with fewer events are processed together."""
@@ -193,11 +194,6 @@ class Nodes:
         counts = np.diff(self.location_start)
         return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
 
-    @property
-    def is_between(self) -> bool:
-        """Whether the runtime begins with the first return of MPI_Init."""
-        return bool((self.role & kernels.IS_INIT).any())
-
     def rows_between(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the rows of the nodes with start <= row < stop."""
         low, high = (start - self.first_row) >> 6, (stop - self.first_row + 63) >> 6
@@ -276,7 +272,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
     found, state = arrays.empty(FoundNodes, int(n_events.sum())), np.zeros(5, np.int64)
     taskwaits, sizes = [np.zeros(0, np.int64)], np.zeros(members.size, np.int64)
     for some in bounded(n_events, BATCH):
-        group = _Group(members[some], facts.first_rows[members[some]], np.append(0, np.cumsum(n_events[some])))
+        group = _Group(members[some], facts.first_rows[members[some]], offsets_of(n_events[some]))
         _find_team_begins(model, group.locations, begin_rows)
         tasks = task_rows(model, group.locations)
         marks = _marks_of(model, group, begin_rows, tasks, given)
@@ -320,7 +316,7 @@ def _together(
     # whole words, so that they can be put together
     low = int(facts.first_rows[members[0]]) & ~63 if members.size else 0
     high = int(facts.first_rows[members[-1]] + model.store.n_events[members[-1]]) if members.size else 0
-    start = np.append(0, np.cumsum(sizes))
+    start = offsets_of(sizes)
     of_nodes = found.time, found.kind, found.role, np.zeros(row.size, np.uint8)
     nodes = Nodes(low, ranks_of(row, low, high), *of_nodes, start)
     waits = nodes.at(taskwaits)
@@ -331,20 +327,10 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
     """Join the nodes of all slices, which have whole locations; `slices` is emptied. `idle` are locations that enter no
     region."""
     sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
-    start = np.append(0, np.cumsum(sizes))
-    n, n_events = (
-        int(start[-1]),
-        int(facts.first_rows[-1] + facts.store.n_rows("events", facts.n_locations - 1)) if facts.n_locations else 0,
-    )
-    nodes = Nodes(
-        0,
-        ranks_of(np.zeros(0, np.int64), 0, n_events),
-        np.empty(n, np.int64),
-        np.empty(n, np.int8),
-        np.empty(n, np.uint8),
-        np.empty(n, np.uint8),
-        start,
-    )
+    start, last = offsets_of(sizes), facts.n_locations - 1
+    n_events = int(facts.first_rows[last] + facts.store.n_rows("events", last)) if facts.n_locations else 0
+    time, kind, role, mark = (np.empty(start[-1], of) for of in (np.int64, np.int8, np.uint8, np.uint8))
+    nodes = Nodes(0, no_ranks(n_events), time, kind, role, mark, start)
     while slices:
         of = slices.pop()
         here_words = slice(of.first_row >> 6, (of.first_row >> 6) + of.ranks.bits.size)
@@ -355,9 +341,9 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
     count_rows(nodes.ranks)
     begins, ends = (nodes.with_role(role) for role in (kernels.IS_INIT, kernels.IS_FINALIZE))
     everything = slice(None)
-    nodes.mark[begins if nodes.is_between else everything] |= BEGINS
+    nodes.mark[begins if begins.size else everything] |= BEGINS
     # a recording may end before MPI_Finalize
-    nodes.mark[nodes.enter_of(ends) if nodes.is_between and ends.size else everything] |= ENDS
+    nodes.mark[nodes.enter_of(ends) if begins.size and ends.size else everything] |= ENDS
     # threads that enter nothing only wait for the end of the run
     nodes.mark[ranges(start[idle], sizes[idle])] &= ~np.uint8(ENDS)
     return nodes

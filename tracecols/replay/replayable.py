@@ -14,6 +14,7 @@ from tracecols.replay.conventions import AS_RECORDED, Conventions, with_conventi
 from tracecols.replay.events import Computation, find_computation, without_waiting_in
 from tracecols.replay.graph import Graph, GraphBuilder, find_graph
 from tracecols.replay.nodes import Nodes
+from tracecols.schema.enums import NCCL
 from tracecols.search.choice import choose
 
 Rows = NDArray[np.int64]
@@ -45,11 +46,6 @@ class Replayable:
         """The nodes of the graph."""
         return self._found.nodes
 
-    @property
-    def is_between(self) -> bool:
-        """Whether the runtime is that between MPI_Init and MPI_Finalize."""
-        return self.nodes.is_between
-
     def __repr__(self) -> str:
         return f"<Replay of {self.model.facts.store.path.name}: {len(self.nodes):,} nodes>"
 
@@ -68,13 +64,10 @@ class Replayable:
         """The computation before each node, by call path."""
         found = self._found
         computation = found.computation if found.with_computation else find_computation(self.model, found.nodes)
-        paths = self.call_paths
-        waits = (self.model.regions.paradigm == "nccl")[paths.region]
-        return (
-            without_waiting_in(computation, waits, self.graph.weight[: len(found.nodes)])
-            if waits.any()
-            else computation
-        )
+        waits = (self.model.regions.paradigm == NCCL)[self.call_paths.region]
+        if not waits.any():
+            return computation
+        return without_waiting_in(computation, waits, self.graph.weight[: len(found.nodes)])
 
     @once
     def call_path(self) -> NDArray[np.int32]:
