@@ -32,7 +32,7 @@ from tracecols.kernels.costs import count_charges, list_charges
 from tracecols.kernels.orders import order_by
 from tracecols.kernels.sums import Totals
 from tracecols.schema import Table
-from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
 from tracecols.vectors import Ints, Mask
 from tracecols.work.large import blocks
@@ -170,12 +170,11 @@ class _Charging:
         room = min(n + self._n_times, n_runs * self._of_labels.met.size) if self._spread is not None else 0
         labelled = kernels.Charged(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, amount.dtype))
         sums = self._of_period, self._of_paths, self._of_labels
-        n_charged, n_labelled = kernels.charge_call_paths(
-            pair, amount, self._lost, self._spread, self._shares, *sums, charged, labelled
-        )
-        return kernels.Charged(*(a[:n_charged].copy() for a in charged)), kernels.Charged(
-            *(a[:n_labelled].copy() for a in labelled)
-        )
+        given = pair, amount, self._lost, self._spread, self._shares
+        n_charged, n_labelled = kernels.charge_call_paths(*given, *sums, charged, labelled)
+        found = (charged, n_charged), (labelled, n_labelled)
+        by_path, by_label = (kernels.Charged(*(column[:k].copy() for column in of)) for of, k in found)
+        return by_path, by_label
 
 
 def _shares_of_rows(amount: Ints, weights: Ints) -> Ints:
@@ -201,10 +200,7 @@ def charge_path(
     """Add up the time of some locations on the critical path; nothing if the path is found over streams."""
     if device_path is not None:
         return Charges([], [])
-    large = spill.large
-    mine = np.zeros(facts.n_locations, bool)
-    mine[members] = True
-    here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    large, here = spill.large, path.on(facts, members, sync_points, spill.large)
     intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
     created = np.zeros(0, np.int64)
     if not quirks.splits_path:
@@ -313,15 +309,9 @@ def _stretches(
     around = _paths_outside(points, created, since[rest], until[rest])
     rest, around = rest[around >= 0], around[around >= 0]
     at = np.searchsorted(stretch, rest, "right")
-    stretch, paths, weight, is_outside = (
-        np.insert(of, at, more)
-        for of, more in (
-            (stretch, rest),
-            (paths, around),
-            (weight, outside[rest]),
-            (np.zeros(stretch.size, bool), True),
-        )
-    )
+    is_outside = np.insert(np.zeros(stretch.size, bool), at, True)
+    given = (stretch, rest), (paths, around), (weight, outside[rest])
+    stretch, paths, weight = (np.insert(of, at, more) for of, more in given)
     end = np.searchsorted(stretch, np.arange(n), "right")
     share = divide_ticks(length, end, weight)
     kept = np.flatnonzero(share)
@@ -356,8 +346,7 @@ def _table(
     # rows of the same cell stay in order, on which floating-point sums depend
     order = order_by(what, call_path, location)
     what, call_path, location = what[order], call_path[order], location[order]
-    is_first = np.ones(order.size, bool)
-    is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
+    is_first = starts_run(what, call_path, location)
     first = np.flatnonzero(is_first)
     sums = add_up(np.cumsum(is_first) - 1, times[order], first.size)
     columns = {"property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums}
@@ -376,23 +365,12 @@ def charge_run(
 ) -> CompoundTable:
     """Charge all locations with the waits that they propagate and with the impact of the critical path."""
     rows: list[Rows] = []
-    for k, (name, suffix, kind) in enumerate(
-        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
-    ):
-        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
-        e = delay_pairs.waiting[mine]
-        rows.append(
-            (CHARGED.index(f"mpi_wait_indirect_{name}"), sync_points.call_path[e], sync_points.location[e], indirect)
-        )
-        v, passed_on = factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))
-        code = CHARGED.index(f"mpi_wait_propagating_{suffix}")
-        rows.append((code, sync_points.call_path[v], sync_points.location[v], passed_on))
+    for name, at, amount in factors.charged_waits(sync_points, delay_pairs):
+        rows.append((CHARGED.index(name), sync_points.call_path[at], sync_points.location[at], amount))
     impacts, n_everywhere = _impacts(facts, quirks, every_root_causes, every_own_times)
-    counts = (
-        {}
-        if quirks.rounds_seconds
-        else _differences(facts, delay_pairs, factors, every_own_times, impacts, n_everywhere)
-    )
+    counts: dict[str, int] = {}
+    if not quirks.rounds_seconds:
+        counts = _differences(facts, delay_pairs, factors, every_own_times, impacts, n_everywhere)
     return _table(quirks, RUN_CAUSES, rows + impacts, counts)
 
 

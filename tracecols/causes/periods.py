@@ -35,7 +35,7 @@ from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as of_location
 from tracecols.kernels import period_times as kernels
 from tracecols.kernels.sums import Totals
-from tracecols.schema.causes import CHARGED, POINTS
+from tracecols.schema.causes import CHARGED
 from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import expect
 from tracecols.work.large import LargeArrays, blocks
@@ -445,10 +445,8 @@ def find_path_periods(
     periods."""
     if segments.edges is None:
         return None
-    large, mine = spill.large, np.zeros(facts.n_locations, bool)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
-    mine[members] = True
-    here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, spill.large.briefly())
+    here = path.on(facts, members, sync_points, spill.large)
     ends, found = [np.zeros(0, np.int32)], []
     for rows in blocks(here.size):
         since, until = path.since[here[rows]], path.until[here[rows]]
@@ -605,15 +603,8 @@ def divide_run(
     if facts.call_paths.divider is None:
         return charged_run
     rows: list[Weights] = []
-    for k, (name, suffix, kind) in enumerate(
-        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
-    ):
-        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
-        for code, at, amount in (
-            (f"mpi_wait_indirect_{name}", numbers_of(delay_pairs, mine, "waiting")[0], indirect),
-            (f"mpi_wait_propagating_{suffix}", *factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))),
-        ):
-            rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(code), at, amount))
+    for name, at, amount in factors.charged_waits(sync_points, delay_pairs):
+        rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(name), at, amount))
     for name in ("critical_path_activities", "non_critical_path_activities"):
         rows += [
             Weights(np.full(o.label.size, CHARGED.index(name), np.int16), o.label, o.location, o.weight)

@@ -179,12 +179,17 @@ def time_type(quirks: Quirks) -> type[np.float64] | type[np.int64]:
 def clock(facts: Facts, quirks: Quirks) -> Callable[[Ints], Times]:
     """Return a function that turns clock readings into times since the first event of the trace; (n,) of
     `time_type`."""
-    first = int(facts.store.manifest["first_time"] or 0)
+    first = first_time(facts)
 
     def times(ticks: Ints) -> Times:
         return durations(facts, quirks, ticks - first)
 
     return times
+
+
+def first_time(facts: Facts) -> int:
+    """Return the clock reading of the first event of a trace; 0 without events."""
+    return int(facts.store.manifest["first_time"] or 0)
 
 
 def durations(facts: Facts, quirks: Quirks, ticks: Ints) -> Times:

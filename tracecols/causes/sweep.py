@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,6 +83,15 @@ class Factors(NamedTuple):
     """By waiting point: the part of the wait that makes others wait in point-to-point communication."""
     lost: tuple[int, Any]
     """Number of waits for messages that exceed the time that the other side lost, and the sum of the excess."""
+
+    def charged_waits(self, points: CompoundTable, pairs: CompoundTable) -> Iterator[tuple[str, Ints, Times]]:
+        """Yield the waits in point-to-point communication that go back to other waits, and those that make others wait:
+        the property that is charged, the waiting points, and the parts of their waits."""
+        messages = ("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver")
+        for k, (name, suffix, kind) in enumerate(messages):
+            rows, amount = self.indirect.positive_of(pairs.kind, k)
+            yield f"mpi_wait_indirect_{name}", pairs.at("waiting", rows).astype(np.int64, copy=False), amount
+            yield f"mpi_wait_propagating_{suffix}", *self.propagated.positive_of(points.kind, POINTS.index(kind))
 
 
 class _Sides(NamedTuple):
@@ -428,6 +437,12 @@ class Path(NamedTuple):
     end_time: Times
     """`begin_time` and `end_time`: (n,) float64 or int64: begin and end of each stretch, in the unit of times; empty if
     the path may split (`quirks.splits_path`)."""
+
+    def on(self, facts: Facts, members: Ints, points: CompoundTable, large: LargeArrays) -> Ints:
+        """Return the stretches on some locations; (n_here,) int64."""
+        mine = np.zeros(facts.n_locations, bool)
+        mine[members] = True
+        return large.chosen(self.until.size, lambda rows: mine[points.location[self.until[rows]]])
 
 
 @step(PATH, "path")
