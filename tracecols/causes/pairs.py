@@ -150,13 +150,8 @@ def match_causes(
     kept = _kept(quirks, points, every, idle.size, large)
     number, n_pairs, columns = every.cause.dtype, kept.size, every._asdict()
     del every
-
-    def taken(column: NDArray[Any]) -> NDArray[Any]:
-        with in_order(kept):
-            return large.computed(n_pairs, column.dtype, lambda here: take(column, kept[here]))
-
     # each column is freed once its kept rows are copied
-    pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
+    pairs = Columns(n_pairs, {c: large.taken(columns.pop(c), kept) for c in OF_PAIR})
     since = {c: large.full(n_pairs, -1, number) for c in SINCE[:2]}
     # one value for all, unless members of collective operations have intervals of their own
     for c in SINCE[2:]:
@@ -360,13 +355,10 @@ def _kept(
         # -1 is first
         following, rows = large.computed(n, waiting.dtype, lambda here: waiting[here] + 1), large.empty(n, number)
         sort_by_number(following, large.zeros(len(points) + 2, number), rows)
-    order = large.empty(n, number)
-    with in_order(rows):
-        of_rows = large.computed(n, cause.dtype, lambda here: take(cause, rows[here]))
+    order, of_rows = large.empty(n, number), large.taken(cause, rows)
     with in_order(of_rows):
         sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
-    with in_order(order):
-        return large.computed(n, number, lambda here: take(rows, order[here]))
+    return large.taken(rows, order)
 
 
 def _idle_threads(
@@ -577,17 +569,12 @@ def _intervals_of_processes(
     last = _LastSynchronisations(location_starts_of(rows), points, groups, facts.process, large)
     cause, waiting = pairs.cause, pairs.waiting
     mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
-
-    def taken(column: NDArray[Any], rows: Ints) -> NDArray[Any]:
-        with in_order(rows):
-            return large.computed(rows.size, column.dtype, lambda here: take(column, rows[here]))
-
-    causing, waits = taken(cause, mpi), taken(waiting, mpi)
+    causing, waits = large.taken(cause, mpi), large.taken(waiting, mpi)
     since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
     # each waiting member by itself: the interval begins where the cause last synchronised with this member
     alone = mpi[OF_TWO[pairs.kind[mpi]]] if is_by_members(quirks) else mpi
     if is_by_members(quirks):
-        causing, waits = taken(cause, alone), taken(waiting, alone)
+        causing, waits = large.taken(cause, alone), large.taken(waiting, alone)
     since["cause_since"][alone] = last.find(causing, last.processes_of(waits))
     if is_by_members(quirks):
         _intervals_of_members(facts, quirks, points, pairs, mpi[~OF_TWO[pairs.kind[mpi]]], last, since)

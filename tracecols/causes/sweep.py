@@ -181,8 +181,7 @@ def sweep_costs(
 
     def passed_on() -> Amounts:
         kept = large.chosen(propagated.size, lambda here: propagated[here] > 0, point_index.waits.dtype)
-        row = large.computed(kept.size, kept.dtype, lambda here: point_index.waits.take(kept[here]))
-        return Amounts(row, large.computed(kept.size, dtype, lambda here: propagated.take(kept[here])))
+        return Amounts(large.taken(point_index.waits, kept), large.taken(propagated, kept))
 
     def wait_of(here: slice) -> Times:
         return delay_pairs.rows("wait", here.start, here.stop)
