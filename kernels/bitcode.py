@@ -100,5 +100,4 @@ def _machine_code(bitcode: bytes) -> bytes:
         codemodel="jitdefault",
         jit=True,
     )
-    found: bytes = machine.emit_object(binding.parse_bitcode(bitcode))
-    return found
+    return machine.emit_object(binding.parse_bitcode(bitcode))

@@ -119,10 +119,7 @@ def linked(function: Callable[..., Any], found: Code) -> Callable[..., Any]:
             ctypes.c_void_p.from_address(engine.get_global_value_address(name)).value = id(environment)
         address = engine.get_function_address(found.wrapper)
     module, doc = sys.modules[function.__module__], function.__doc__ or ""
-    linked: Callable[..., Any] = _extension("_dynfunc").make_function(
-        module, function.__name__, doc, address, environment, (engine,)
-    )
-    return linked
+    return _extension("_dynfunc").make_function(module, function.__name__, doc, address, environment, (engine,))
 
 
 @cache

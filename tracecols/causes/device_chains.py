@@ -75,8 +75,7 @@ def device_chains(
         # cells of a process are next to each other, so that walks touch little memory
         process = np.searchsorted(processes, process_of[np.searchsorted(lines, host)])
         place = (process * n_paths + path) * facts.n_locations + location
-        found: Ints = (place * (WAITING + 1) + kind) * (n_paths + 1) + origin + 1
-        return found
+        return (place * (WAITING + 1) + kind) * (n_paths + 1) + origin + 1
 
     roots = roots_of_lines(facts, scans, members)
     outside = np.array([roots.get(i, (0, -1)) for i in lines.tolist()], np.int64).reshape(-1, 2)

@@ -65,8 +65,7 @@ def _divided(amount: Times, end: Ints, weight: Ints) -> Times:
     size = np.diff(end, prepend=0)
     of = np.repeat(np.arange(amount.size), size)
     total = np.bincount(of, weight, amount.size)
-    result: Times = amount[of] * weight / np.where(total > 0, total, 1.0)[of]
-    return result
+    return amount[of] * weight / np.where(total > 0, total, 1.0)[of]
 
 
 class Weights(NamedTuple):

@@ -586,8 +586,7 @@ def _masters(n_constructs: int, construct: Ints, row: Ints, is_master: Mask) -> 
     segments = Segments(construct, n_constructs)
     nothing = np.iinfo(np.int64).max
     masters = segments.min(np.where(is_master, row, nothing))
-    found: Ints = np.where(masters < nothing, masters, segments.min(row))[construct]
-    return found
+    return np.where(masters < nothing, masters, segments.min(row))[construct]
 
 
 @step(WITHIN, "lock_points")

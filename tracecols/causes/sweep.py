@@ -566,8 +566,7 @@ def _resumes(
     kind, of_origin = points.kind[at], _begins(facts, quirks, points, origin)
     begins = _begins(facts, quirks, points, at)
     waited = np.minimum(begins + points.at("total", at), of_origin)
-    resumes: Times = np.where(kind == CREATED, begins, np.where(kind == FORK, of_origin, waited))
-    return resumes
+    return np.where(kind == CREATED, begins, np.where(kind == FORK, of_origin, waited))
 
 
 def list_stops(

@@ -281,8 +281,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
 def _first_of(values: Ints, wanted: Ints) -> Ints:
     """Return the position of the first of each wanted value; (n_wanted,) int64."""
     known, first = np.unique(values, return_index=True)
-    found: Ints = first[np.searchsorted(known, wanted)]
-    return found
+    return first[np.searchsorted(known, wanted)]
 
 
 def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:

@@ -215,8 +215,7 @@ class Scenarios:
 
         def of(together: Sequence[Change]) -> list[int]:
             less = less_of(together, weight.size, lag.size)
-            found: list[int] = graph.runtimes(weight, lag, less, len(together)).tolist()
-            return found
+            return graph.runtimes(weight, lag, less, len(together)).tolist()
 
         sizes = np.array([c.node.size for c in changes], np.int64)
         sweeps = [

@@ -75,15 +75,13 @@ def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArr
 
 def _touches(graph: Graph, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return a mask of the edges that end or begin at some nodes."""
-    result: NDArray[np.bool_] = nodes[graph.edges.tail] | nodes[graph.edges.head]
-    return result
+    return nodes[graph.edges.tail] | nodes[graph.edges.head]
 
 
 def _late_receivers(graph: Graph) -> NDArray[np.bool_]:
     """Return a mask of the edges inferred from the times of a send that lasts until its receive is posted."""
     kind = np.append(graph.nodes.kind, np.zeros(graph.n_hubs, np.int8))
-    result: NDArray[np.bool_] = graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
-    return result
+    return graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
 
 
 def _without(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:

@@ -94,8 +94,7 @@ def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Comput
     paths = model.call_paths.whole
     is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
     outermost = outermost_of(is_mpi, paths.end)
-    found: NDArray[np.int32] = pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
-    return found
+    return pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
 
 
 OfNodes = tuple[NDArray[np.int32], NDArray[np.int32]]

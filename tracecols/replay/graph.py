@@ -269,8 +269,7 @@ def contradictions(
     n = is_first.size
     before_done = np.ones(stuck.size, bool)
     before_done[1:n] = is_first[1:] | ~stuck[: n - 1]
-    result: NDArray[np.bool_] = is_inferred & stuck[head] & before_done[head]
-    return result
+    return is_inferred & stuck[head] & before_done[head]
 
 
 STAGES = (WITHIN, RECEIVE, SEND, BUCKET, GLOBAL)

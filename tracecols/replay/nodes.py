@@ -222,8 +222,7 @@ class Nodes:
     def before(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the nodes right before calls at their locations; -1 for none, and for no call."""
         enter = self.enter_of(calls)
-        found: NDArray[np.int64] = np.where((enter < 0) | pick(self.is_first, enter, True), -1, enter - 1)
-        return found
+        return np.where((enter < 0) | pick(self.is_first, enter, True), -1, enter - 1)
 
     def is_query(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Select the ends of calls of MPI that neither communicate nor wait, such as MPI_Get_count; -1 is none."""
