@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.cuts import BatchCuts, Cutting, NestedCuts, cut_batches
-from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of
+from tracecols.causes.edges import PeriodEdgeCollector, PeriodEdges, dividing_of
 from tracecols.causes.index import PointIndex
 from tracecols.causes.near import KeptTable, Near
 from tracecols.causes.pairs import CREATED
@@ -223,7 +223,7 @@ def segments(
     number = number_type(8 * int(facts.store.n_events[mine].sum()))
     of_cuts = {"cut": number, "left": number, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
-    edges, n_cuts, n_flushes = EdgeCollector(dividing_of(facts, quirks, scans, mine)), 0, 0
+    edges, n_cuts, n_flushes = PeriodEdgeCollector(dividing_of(facts, quirks, scans, mine)), 0, 0
     second, left, resumed = np.full(mine.size, -1, np.int64), [], []
     tree_given = kernels.Tree(tree_of.action, tree_of.parent, tree_of.tasks)
     for walked, found in cut_batches(cutting, walk_stacks(facts, scans, team_instances, mine, flush_stops)):
@@ -353,7 +353,7 @@ def _collect(
     locations: kernels.Locations,
     tree: kernels.Tree,
     cuts: BatchCuts,
-    edges: EdgeCollector,
+    edges: PeriodEdgeCollector,
     c: _Collector,
 ) -> None:
     """Collect the segments of some locations, and note where their periods begin."""

@@ -36,7 +36,7 @@ from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.placement import PlacedTasks, find_tasks
-from tracecols.replay.task_edges import add_chains, add_task_edges, with_tasks
+from tracecols.replay.task_edges import TaskEvents, add_chains, add_task_edges, read_task_events, with_tasks
 from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
 
@@ -426,8 +426,9 @@ def _within(model: Model, with_computation: bool) -> Found:
     of_slice = find_nodes(model)
     nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
-    counts = {BOUND_TASKS: _threads(model, of_slice, found)} | _created_threads(model, nodes, found)
-    add_task_edges(model, of_slice, found)
+    tasks = read_task_events(model, nodes)
+    counts = {BOUND_TASKS: _threads(model, of_slice, tasks, found)} | _created_threads(model, nodes, found)
+    add_task_edges(of_slice, tasks, found)
     _locks(model, nodes, found)
     counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
     counts[BEGUN_BY_PROCESS] = add_starts(model, nodes, found, found.is_head())
@@ -724,7 +725,7 @@ def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows,
     found.all_to_all(operation[at], nodes.enter_of(call), call, steps=steps)
 
 
-def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
+def _threads(model: Model, of_slice: NodesOfSlice, tasks: TaskEvents, found: EdgeCollector) -> int:
     """Let threads begin after forks, and wait for each other in barriers; count the tasks that cannot move to other
     threads."""
     teams, nodes = model.team_instances, of_slice.nodes
@@ -740,13 +741,14 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
     leave = nodes.at(members.exit[at])
     is_left = members.exit[at] >= 0
     leave = np.where(is_left, leave, nodes.last_of(members.location[at]))
-    come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave, is_left)
+    come, goes = with_tasks(nodes, tasks, group, nodes.at(members.enter[at]), leave, is_left)
     # tasks that may move to other threads end before the barrier is left
-    tasks = add_chains(model, of_slice, group, np.where(is_left, leave, -1), found)
-    ends = np.arange(at.size + tasks.done.size) < at.size
-    group, come, goes = (np.append(*of) for of in ((group, tasks.team), (come, tasks.done), (goes, tasks.done)))
+    movable = add_chains(of_slice, tasks, group, np.where(is_left, leave, -1), found)
+    ends = np.arange(at.size + movable.done.size) < at.size
+    given = (group, movable.team), (come, movable.done), (goes, movable.done)
+    group, come, goes = (np.append(*of) for of in given)
     found.all_to_all(group, come, goes, to_some=ends)
-    return tasks.n_bound
+    return movable.n_bound
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:

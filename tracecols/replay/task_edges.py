@@ -19,7 +19,7 @@ from tracecols.schema import EventKind
 
 
 class TaskEvents(NamedTuple):
-    """Events of tasks that are nodes, in the order of the nodes."""
+    """Events of tasks that are nodes, in the order of the nodes; none of a trace without tasks."""
 
     node: NDArray[np.int64]
     location: NDArray[np.int64]
@@ -38,6 +38,9 @@ class TaskEvents(NamedTuple):
 
 def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     """Read the events that create, switch and complete tasks, without those inside of MPI calls."""
+    if "tasks" not in model.store.tables:
+        nothing = np.zeros(0, np.int64)
+        return TaskEvents(nothing, nothing, np.zeros(0, np.uint8), nothing, nothing)
     every = np.sort(model.members)
     columns, counts = model.store.read_together("tasks", every, ["row", *NAMES])
     location, node = np.repeat(every, counts), nodes.at(columns["row"])
@@ -61,17 +64,14 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     return TaskEvents(node, location, kind, task, runs)
 
 
-def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
+def add_task_edges(of_slice: NodesOfSlice, e: TaskEvents, found: EdgeCollector) -> None:
     """Let tasks begin after their creation, and taskwaits end after the tasks that their own task has created before.
 
     Waits of tasks for others because of shared data are not recorded.
 
     Nodes at which threads turn out to have waited become of the kind OPENMP.
     """
-    if "tasks" not in model.store.tables:
-        return
     nodes = of_slice.nodes
-    e = read_task_events(model, nodes)
     creates, switches, completes = (e.some(kinds) for kinds in (CREATES, SWITCHES, COMPLETES))
     if not creates.size:
         return
@@ -83,8 +83,7 @@ def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -
     # a thread that arrives before a task is created has waited for it, in a region that may not be recorded
     waited = (tail >= 0) & ~nodes.is_first[head] & (nodes.time[tail] > nodes.time[head - 1])
     nodes.kind[head[waited]] = NodeClass.OPENMP
-    done = pick(completes, lookup(e.task[completes], e.task[creates]))
-    done = pick(e.node, done)
+    done = pick(e.node, pick(completes, lookup(e.task[completes], e.task[creates])))
     wait = _next_taskwait(nodes, of_slice.taskwaits, e, creates)
     found.add_in_order(done, resumed(nodes, e, wait, pick(nodes.time, done)), nodes.time)
 
@@ -119,8 +118,8 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
 
 
 def with_tasks(
-    model: Model,
     nodes: Nodes,
+    e: TaskEvents,
     group: NDArray[np.int64],
     enter: NDArray[np.int64],
     leave: NDArray[np.int64],
@@ -133,9 +132,8 @@ def with_tasks(
     it: until a thread notices that it can leave, too, it may execute tasks that were created after the barrier. The
     latter is that of `resumed`. `is_left` is False for barriers that a thread never leaves.
     """
-    if "tasks" not in model.store.tables or not enter.size:
+    if not e.node.size or not enter.size:
         return enter, leave
-    e = read_task_events(model, nodes)
     done = e.node[e.some(COMPLETES)]
     groups, _ = number(group)
     segments = Segments(groups, int(groups.max()) + 1)
@@ -177,7 +175,7 @@ NONE = MovableTasks(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
 
 
 def add_chains(
-    model: Model, of_slice: NodesOfSlice, barrier: NDArray[np.int64], leave: NDArray[np.int64], found: EdgeCollector
+    of_slice: NodesOfSlice, e: TaskEvents, barrier: NDArray[np.int64], leave: NDArray[np.int64], found: EdgeCollector
 ) -> MovableTasks:
     """Let a task that a thread executes while it waits, in a barrier or before in a taskwait, follow what the thread
     did before by an edge, so that a changed run may lead it elsewhere; likewise what follows the waiting.
@@ -186,9 +184,6 @@ def add_chains(
     wait for tasks themselves are left out: all of their tasks stay.
     """
     nodes, location = of_slice.nodes, of_slice.nodes.location
-    if "tasks" not in model.store.tables or not len(nodes):
-        return NONE
-    e = read_task_events(model, nodes)
     begin, done = _executions(nodes, e)
     is_left = leave >= 0
     if not begin.size or not is_left.any():
