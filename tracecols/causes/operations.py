@@ -40,8 +40,6 @@ from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask
 
-Rows = Ints
-
 
 class Events(NamedTuple):
     """Events at which locations wait, or make others wait.
@@ -55,12 +53,12 @@ class Events(NamedTuple):
     """
 
     location: NDArray[np.int32]
-    event: Rows
+    event: Ints
     call_path: NDArray[np.int32]
-    enter_time: Rows
-    exit_time: Rows
+    enter_time: Ints
+    exit_time: Ints
 
-    def at(self, rows: Rows) -> Events:
+    def at(self, rows: Ints) -> Events:
         """Return the events of some rows; -1 for row -1."""
         return Events(*(pick(column, rows) for column in self))
 
@@ -72,9 +70,9 @@ class Waiting(NamedTuple):
     """Kind of the delay, one of `schema.causes.DELAYS`."""
     waiting: Events
     causing: Events
-    ticks: Rows
+    ticks: Ints
     """(n,) int64"""
-    communicator: Rows | None = None
+    communicator: Ints | None = None
     """(n,) int64, optional: channel of the communicator all of whose processes the waiting one synchronises with."""
     goes_on: Mask | None = None
     """(n,): whether a wait is no synchronisation, because it ends before what is waited for has come."""

@@ -26,7 +26,7 @@ from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
 from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED
-from tracecols.vectors import offsets_of
+from tracecols.vectors import Ints, Mask, offsets_of
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -68,16 +68,16 @@ class Work:
     """The call paths, as spans (begin, end) without the end. The first one is named."""
     node: NDArray[np.int32]
     """(n,): the nodes of the rows, location by location in the order of time."""
-    ticks: NDArray[np.int64]
+    ticks: Ints
     """(n,)"""
-    who: NDArray[np.int64]
+    who: Ints
     """(m,): the locations."""
-    n_rows: NDArray[np.int64]
+    n_rows: Ints
     """(m,): number of rows of each."""
-    total: NDArray[np.int64]
+    total: Ints
     """(m,): ticks of each."""
 
-    def cause(self, kind: str, locations: NDArray[np.int64], change: Change, **more: Any) -> Cause:
+    def cause(self, kind: str, locations: Ints, change: Change, **more: Any) -> Cause:
         """Return a cause in this computation; further arguments are those of `Cause`."""
         return Cause(kind, self.spans[0][0], locations, change, spans=self.spans, **more)
 
@@ -86,7 +86,7 @@ class Work:
         return np.repeat(of, self.n_rows)
 
     @once
-    def table(self) -> NDArray[np.int64] | None:
+    def table(self) -> Ints | None:
         """Ticks of the k-th piece of work of each location, (m, n_pieces); None if they have different numbers of
         pieces."""
         if self.who.size < 2 or self.n_rows.min() < 2 or self.n_rows.min() != self.n_rows.max():
@@ -102,25 +102,25 @@ class Work:
 class Sizes(NamedTuple):
     """The most that can be gained in the computation of some call paths, or of some with all that they call."""
 
-    head: NDArray[np.int64]
+    head: Ints
     """(n,): the call path, or the one above all."""
-    n_locations: NDArray[np.int64]
+    n_locations: Ints
     """(n,): locations that compute there."""
-    most: NDArray[np.int64]
+    most: Ints
     """(n,): ticks of the location that takes longest."""
     excess: NDArray[np.float64]
     """(n,): ticks by which the longest exceeds the mean of the others; all of its ticks if there are no others."""
     changing: NDArray[np.float64]
     """(n,): ticks by which the longest piece exceeds the mean, summed over the pieces; 0 if the numbers of pieces
     differ."""
-    is_serial: NDArray[np.bool_]
+    is_serial: Mask
     """(n,): only masters of several threads compute."""
-    in_single: NDArray[np.bool_]
+    in_single: Mask
     """(n,): it is in a single construct, which one thread at a time executes."""
-    same: NDArray[np.int64]
+    same: Ints
     """(n_call_paths,): the first of the call paths that count as one with each."""
 
-    def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
+    def first(self, which: Mask, by: NDArray[Any]) -> list[int]:
         """Return the selected entries with the largest values, at most `N_TRIED`, the largest first."""
         at = np.flatnonzero(which)
         return at[np.argsort(-by[at], kind="stable")][:N_TRIED].tolist()
@@ -149,8 +149,8 @@ def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bo
 class Peers(NamedTuple):
     """Computation of units (processes or threads) on call paths, and of the other units there."""
 
-    call_path: NDArray[np.int64]
-    unit: NDArray[np.int64]
+    call_path: Ints
+    unit: Ints
     """`call_path` and `unit`: (n,)"""
     mean: NDArray[np.float64]
     others: NDArray[np.float64]
@@ -158,7 +158,7 @@ class Peers(NamedTuple):
     half of all units are there."""
 
 
-def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray[np.int64]) -> Peers:
+def _peers(call_path: Ints, unit: Ints, ticks: Ints) -> Peers:
     """Compare units on call paths, given the ticks of cells."""
     of, head = number(combine(call_path, unit))
     cells = Segments(of, head.size)
@@ -170,7 +170,7 @@ def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray
     return Peers(call_path, unit, mean, others)
 
 
-def _slowest_units(peers: Peers) -> NDArray[np.int64]:
+def _slowest_units(peers: Peers) -> Ints:
     """Return the unit that exceeds its peers most, or several that are clearly apart from a larger number of others."""
     excess, total = (np.bincount(peers.unit, of) for of in (peers.mean - peers.others, peers.mean))
     worst = np.array([int(excess.argmax())])
@@ -182,7 +182,7 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
     return worst
 
 
-def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
+def _are_apart(total: NDArray[Any], is_high: Mask) -> bool:
     """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of
     all are few if they take as much longer as a slow socket or node does (`HALF`)."""
     high, low = total[is_high], total[~is_high]
@@ -196,7 +196,7 @@ def _are_alike(ticks: NDArray[Any]) -> bool:
     return bool(ticks.max() < CLEARLY * ticks.mean())
 
 
-def _longest(table: NDArray[np.int64]) -> dict[str, Any]:
+def _longest(table: Ints) -> dict[str, Any]:
     """Return the evidence of how much longer the longest of pieces (location, time) take than those of the location
     that takes longest."""
     return {LONGEST: float(table.max(0).sum() / table.sum(1).max())}
@@ -211,7 +211,7 @@ class Computing:
     """The computation of a run by call path, and the causes in it, `at` some locations, (n_locations,): threads, or
     streams of devices."""
 
-    def __init__(self, scenarios: Scenarios, at: NDArray[np.bool_]) -> None:
+    def __init__(self, scenarios: Scenarios, at: Mask) -> None:
         self.scenarios = s = scenarios
         model, nodes = s.model, s.graph.nodes
         counts = s.in_window & at[nodes.location]
@@ -235,7 +235,7 @@ class Computing:
         return distinct(self.process[self.cells.location]).size
 
     @once
-    def is_of_device(self) -> NDArray[np.bool_]:
+    def is_of_device(self) -> Mask:
         """Select the call paths of calls of hosts for devices, and those that create contexts with all that they call;
         (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
@@ -245,12 +245,12 @@ class Computing:
         return np.asarray((model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
 
     @once
-    def creates(self) -> NDArray[np.bool_]:
+    def creates(self) -> Mask:
         """Select the call paths that create tasks, which have a cause of their own; (n_call_paths,) bool."""
         return CREATION(self.scenarios.model.regions)[self.scenarios.call_paths.region]
 
     @once
-    def is_nest(self) -> NDArray[np.bool_]:
+    def is_nest(self) -> Mask:
         """Select the call paths with computation in several call paths of their subtree and communication in none, and
         those that count as one with them; of a recursion only the first level; (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
@@ -262,26 +262,26 @@ class Computing:
         return np.isin(self.same, self.same[result])
 
     @once
-    def in_single(self) -> NDArray[np.bool_]:
+    def in_single(self) -> Mask:
         """Select the call paths in single constructs; (n_call_paths,) bool."""
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end)
 
     @once
-    def in_task(self) -> NDArray[np.bool_]:
+    def in_task(self) -> Mask:
         """Select the call paths in explicit tasks; (n_call_paths,) bool."""
         paths = self.scenarios.call_paths
         return with_descendants(paths.region == self.scenarios.model.regions.tasks, paths.end)
 
     @once
-    def in_team(self) -> NDArray[np.bool_]:
+    def in_team(self) -> Mask:
         """Select the call paths in parallel regions and explicit tasks; (n_call_paths,) bool."""
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "parallel") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end) | self.in_task
 
-    def _spans(self, head: int, includes_calls: bool, same: NDArray[np.int64]) -> Spans:
+    def _spans(self, head: int, includes_calls: bool, same: Ints) -> Spans:
         """Return a call path and those that count as the same, alone or with all that they call."""
         heads = np.flatnonzero(same == head)
         end = self.scenarios.call_paths.end[heads] if includes_calls else heads + 1
@@ -309,7 +309,7 @@ class Computing:
         mine = (slice(*ends) for ends in pairwise(start.tolist()))
         return [Work(spans, node[at], ticks[at], *of) for spans, at, of in zip(sets, mine, of_locations, strict=True)]
 
-    def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
+    def _sizes(self, head: Ints, same: Ints) -> Sizes:
         """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` is as in
         `Sizes`. What hosts do for devices, and creating tasks, is left out."""
         head = np.where(self.is_of_device | self.creates, -1, head)
@@ -333,13 +333,7 @@ class Computing:
         is_serial = one.min(masters[location[first_of_who]].astype(np.int64)) > 0
         return Sizes(found, n_locations, most, most - others, changing, is_serial, self.in_single[found], same)
 
-    def _changing(
-        self,
-        head: NDArray[np.int64],
-        chosen: NDArray[np.int64],
-        n_locations: NDArray[np.int64],
-        n_pieces: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def _changing(self, head: Ints, chosen: Ints, n_locations: Ints, n_pieces: Ints) -> NDArray[np.float64]:
         """Return the ticks by which the longest k-th pieces exceed the mean of all locations, summed over k, for chosen
         values of `head`."""
         if not chosen.size:
@@ -448,7 +442,7 @@ class Computing:
             return causes
         return [c for c in causes if c not in mine] + found
 
-    def _evened_by_piece(self, node: NDArray[np.int32], table: NDArray[np.int64]) -> Change:
+    def _evened_by_piece(self, node: NDArray[np.int32], table: Ints) -> Change:
         """Return the change in which the k-th pieces (location, piece) of all locations take equally long."""
         return self.scenarios.less_computation(node, (table - table.mean(0)).ravel())
 
@@ -509,7 +503,7 @@ class Computing:
         units = [self.process] * (n > 1) + [threads] * (self._n_computing > n)
         return [c for unit_of in units for c in self._slow(unit_of)]
 
-    def _slow(self, unit_of: NDArray[np.int64]) -> Iterator[Cause]:
+    def _slow(self, unit_of: Ints) -> Iterator[Cause]:
         """Yield the cause that the slowest of some units takes longer than the others in most of its computation, if it
         does."""
         cells, model, paths = self.cells, self.scenarios.model, self.scenarios.call_paths
@@ -535,7 +529,7 @@ class Computing:
             evidence["on_streams"] = True
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 
-    def _is_slow(self, unit: NDArray[np.int64], one: int, worst: NDArray[np.int64]) -> bool:
+    def _is_slow(self, unit: Ints, one: int, worst: Ints) -> bool:
         """Return whether one of the slowest units, without the others of them, takes longer than its peers in most of
         its computation; `unit` is that of each cell."""
         cells = self.cells
@@ -706,7 +700,7 @@ class Computing:
         return np.where(nodes.is_first, -1, np.append(-1, before[:-1])).astype(np.int32)
 
     @once
-    def _task(self) -> NDArray[np.int64]:
+    def _task(self) -> Ints:
         """The task in which a location is before each node, for nodes in explicit tasks; (n_nodes,) int64."""
         begun = np.cumsum(self.scenarios.graph.nodes.mark & BEGUN > 0)
         return np.append(0, begun[:-1])[: begun.size]
@@ -771,7 +765,7 @@ class Computing:
         has_others = self.in_team[head] and not self.in_task[head] and not self.serial_paths[head]
         return int(np.setdiff1d(self._members(w), w.who).size) if has_others else 0
 
-    def _members(self, w: Work) -> NDArray[np.int64]:
+    def _members(self, w: Work) -> Ints:
         """Return the locations that do some work; if teams do it, all threads that meet in these processes; (n,)
         int64."""
         if not self.in_team[w.spans[0][0]]:
@@ -780,14 +774,14 @@ class Computing:
         return self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
 
     @once
-    def _meetings(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _meetings(self) -> tuple[Ints, Ints, Ints]:
         """The nodes at which locations wait for all members of an operation: operation, node, location; (n,) each."""
         g, n = self.scenarios.graph, len(self.scenarios.graph.nodes)
         tail, head = self.scenarios.tail.astype(np.int64), g.edges.head.astype(np.int64)
         at = np.flatnonzero((tail >= n) & (head < n))
         return tail[at] - n, head[at], g.nodes.location[head[at]].astype(np.int64)
 
-    def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
+    def _outliers(self, w: Work) -> tuple[Ints, bool]:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
         the one process, that take longer than all others, or several locations that are clearly apart from a larger
         number of others, the worst first, or the one that takes longest in single pieces; empty if there are none."""
@@ -807,7 +801,7 @@ class Computing:
         return self._late_in_pieces(w, w.who), False
 
     @staticmethod
-    def _late_in_pieces(w: Work, unit: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _late_in_pieces(w: Work, unit: Ints) -> Ints:
         """Return the locations of the unit, given for each location, whose pieces exceed those of all others in most of
         what the longest pieces exceed the mean, or exceed the others; empty if there is none."""
         units = distinct(unit)
@@ -820,11 +814,11 @@ class Computing:
         return w.who[np.isin(unit, units[alone > LATE * max(w.changing_excess, alone.sum())])]
 
     @once
-    def serial_paths(self) -> NDArray[np.bool_]:
+    def serial_paths(self) -> Mask:
         """Select the call paths on which only masters of several threads compute; (n_call_paths,) bool."""
         return np.isin(self.same, self.single.head[self.single.is_serial])
 
-    def _is_unshared(self, w: Work, outliers: NDArray[np.int64]) -> bool:
+    def _is_unshared(self, w: Work, outliers: Ints) -> bool:
         """Return whether outliers compute longer than other threads mostly since they compute where only masters do, or
         in teams where no others do: this work has to be shared, and would not end if they were as fast as the
         others."""
@@ -843,7 +837,7 @@ class Computing:
         """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
         return self.scenarios.less_shares(w.node, w.n_rows, share, w.ticks)
 
-    def _without_excess(self, w: Work, outliers: NDArray[np.int64]) -> Change:
+    def _without_excess(self, w: Work, outliers: Ints) -> Change:
         """Return the change in which no piece of work of the outliers exceeds the mean of the other locations: piece by
         piece if all have the same number of pieces, else as `_evened` has it."""
         is_outlier = np.isin(w.who, outliers)
@@ -852,7 +846,7 @@ class Computing:
         excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
         return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
 
-    def as_others(self, call_paths: NDArray[np.int64], process: int) -> Change:
+    def as_others(self, call_paths: Ints, process: int) -> Change:
         """Return the change in which a process computes no longer on some call paths than the mean of the others that
         compute there: only its pieces that are longer get shorter."""
         heads = distinct(self.same[call_paths]).tolist()
@@ -866,7 +860,7 @@ class Computing:
                 changes.append(Change(c.node, less))
         return together(changes)
 
-    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_], n_idle: int = 0) -> Change:
+    def _evened(self, w: Work, changed: Mask, usual: Mask, n_idle: int = 0) -> Change:
         """Return the change in which some locations do as much of some work as the mean of the `usual` ones, and of
         `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
@@ -893,7 +887,7 @@ class Computing:
         return self.scenarios.less_computation(w.node, part + rest[cell] * (w.ticks - longer))
 
     @once
-    def _next_call(self) -> NDArray[np.int64]:
+    def _next_call(self) -> Ints:
         """The call path that a location is on after each node, without running numbers of steps; (n_nodes,) int64, -1
         after the last one."""
         following = pick(self.same, self.scenarios.call_path)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM, WAITING
 from tracecols.distinct import distinct
@@ -23,6 +22,7 @@ from tracecols.findings.overheads import largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.schema.enums import NCCL
 from tracecols.severity.causes import PREFERRED, STRAGGLER
+from tracecols.vectors import Ints
 
 N_TRIED = 7
 """Maximum number of processes that are tried: those for which others wait longest."""
@@ -91,7 +91,7 @@ def of_transfers(s: Scenarios) -> list[Cause]:
     return tried(s, found)
 
 
-def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[np.int64]) -> Cause | None:
+def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: Ints) -> Cause | None:
     """Return the cause that a process is late; None if neither its host nor its kernels make it late.
 
     `blame` holds what makes it late, `whole` the ticks that kernels of all processes wait, `n_last` the number of
@@ -128,9 +128,7 @@ def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[n
     return Cause(STRAGGLER, int(call_path[worst]), location[[worst]], change, evidence=evidence, frees=frees)
 
 
-def _earlier(
-    s: Scenarios, location: NDArray[np.int64], call_path: NDArray[np.int64], late: NDArray[np.int64]
-) -> Change:
+def _earlier(s: Scenarios, location: Ints, call_path: Ints, late: Ints) -> Change:
     """Return the change that subtracts from call paths of a process the ticks by which they make it late."""
     c, n_paths = s.computation, len(s.call_paths)
     order = np.argsort(location * n_paths + call_path)

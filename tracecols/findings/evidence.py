@@ -18,6 +18,7 @@ from tracecols.findings.scenarios import Scenarios
 from tracecols.findings.sweeps import shape_of_sweeps
 from tracecols.once import once
 from tracecols.search.choice import with_topologies
+from tracecols.vectors import Ints, Mask
 
 TOO_SMALL = 0.5
 """Overhead of a parallel region, as a share of its work, up to which it is not too small."""
@@ -43,7 +44,7 @@ def _ancestors(parent: NDArray[np.integer[Any]], call_path: int) -> list[int]:
     return found
 
 
-def _above(parent: NDArray[np.integer[Any]], call_paths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _above(parent: NDArray[np.integer[Any]], call_paths: Ints) -> Mask:
     """Select the call paths above any of some; each is visited once; (n_call_paths,) bool."""
     found = np.zeros(parent.size, bool)
     for at in call_paths.tolist():
@@ -206,7 +207,7 @@ class Evidence:
             found |= {"in_long": float(ticks[is_long].sum() / max(ticks.sum(), 1)), "n_long": int(is_long.sum())}
         return found
 
-    def _called(self, nodes: NDArray[np.int64]) -> dict[str, Any]:
+    def _called(self, nodes: Ints) -> dict[str, Any]:
         """Return the name of the MPI region in which most of the time of some calls is spent, and how many it has."""
         s = self.s
         at = np.minimum(np.searchsorted(s.calls, nodes), max(s.calls.size - 1, 0))
@@ -220,7 +221,7 @@ class Evidence:
         return {"call": str(s.model.regions.name[regions[most]]), "n_called": int(n[most])}
 
     @once
-    def _starts(self) -> NDArray[np.bool_]:
+    def _starts(self) -> Mask:
         """Select the end nodes of calls that only start an operation; (n_nodes,) bool."""
         nodes = self.s.graph.nodes
         names = [re.fullmatch(STARTS, name) is not None for name in self.s.model.regions.lower]
@@ -228,12 +229,12 @@ class Evidence:
         result[self.s.calls[np.append(names, False).astype(bool)[self.s.call_region]]] = True
         return result
 
-    def _in_regions(self, c: Cause) -> NDArray[np.bool_]:
+    def _in_regions(self, c: Cause) -> Mask:
         """Select the call paths of the regions of a cause, wherever they are called, and of the MPI and OpenMP calls
         they make; (n_call_paths,) bool."""
         return self._of_cause(c, *c.partners)[self.s.user_call_path]
 
-    def _of_cause(self, c: Cause, *more: int) -> NDArray[np.bool_]:
+    def _of_cause(self, c: Cause, *more: int) -> Mask:
         """Select the call paths of the region of a cause, of all steps of a family, and of the regions of more call
         paths; (n_call_paths,) bool."""
         region = self.s.call_paths.region
@@ -245,7 +246,7 @@ class Evidence:
         return int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
 
     @once
-    def _profiled(self) -> NDArray[np.int64]:
+    def _profiled(self) -> Ints:
         """The call paths of the rows of the profile."""
         model = self.s.model
         return model.call_paths.path_of(model.profile.call_path)

@@ -27,7 +27,7 @@ from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
 from tracecols.replay.graph import usual_latencies
 from tracecols.replay.nodes import NodeClass
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, Mask
 
 IDLE = "idle"
 """The kind of these causes."""
@@ -207,7 +207,7 @@ class Tree:
                 found.append(at)
         return sorted(found, key=lambda at: (-inside[at], at))
 
-    def below(self, head: int) -> NDArray[np.bool_]:
+    def below(self, head: int) -> Mask:
         """Select a call path, those that are the same, and all that they call; (n_call_paths,) bool."""
         result = self.of == head
         for level in range(int(self._depth[head]) + 1, int(self._depth.max(initial=0)) + 1):
@@ -284,7 +284,7 @@ def _first_of(values: Ints, wanted: Ints) -> Ints:
     return first[np.searchsorted(known, wanted)]
 
 
-def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
+def _needless_waits(s: Scenarios, here: Mask, hosts: Ints) -> Ints:
     """Return the edges by which hosts wait for kernels on some call paths right before they launch the next operation
     on the same stream: what they do in between takes less than the latency of that launch."""
     model, nodes, edges, n = s.model, s.graph.nodes, s.graph.edges, len(s.graph.nodes)

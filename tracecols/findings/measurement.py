@@ -13,6 +13,7 @@ from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.findings.cause import NOBODY, Cause, tried
 from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
 from tracecols.replay.cell_sums import CellSums
+from tracecols.vectors import Ints, Mask
 
 EVENT = 1e-7
 """Approximate seconds that a recorder takes for an event: the time between the ENTER and the EXIT of an empty
@@ -52,15 +53,13 @@ def of_measurement(s: Scenarios) -> list[Cause]:
     return tried(s, [Cause("measurement", int(by_path.argmax()), NOBODY, change, evidence=evidence)])
 
 
-def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDArray[np.bool_]:
+def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> Mask:
     """Return a mask of the regions that are called so often, for so short an exclusive time, that recording them
     matters."""
     return np.asarray((visits >= MANY) & (ticks < visits * TINY * resolution), np.bool_)
 
 
-def _recording(
-    s: Scenarios, cells: CellSums, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
-) -> Change:
+def _recording(s: Scenarios, cells: CellSums, call_path: Ints, location: NDArray[np.int32], visits: Ints) -> Change:
     """Return the change that removes the time of recording: for each call, an event inside of it, and one in the
     caller."""
     parent = s.call_paths.parent

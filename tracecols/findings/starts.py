@@ -12,7 +12,7 @@ from tracecols.enhance.dataflow.steps import WITHIN
 from tracecols.enhance.definitions.regions import LAUNCH, MANAGEMENT, MEMORY
 from tracecols.findings.scenarios import Scenarios
 from tracecols.model.model import Model
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, Mask
 
 LEAST = 1e-3
 """Seconds from which on a call may be one in which a device starts."""
@@ -51,7 +51,7 @@ def _number_of_devices(model: Model) -> Ints:
     return np.bincount(device[0], minlength=int(process.max(initial=-1)) + 1)
 
 
-def usual(process: Ints, region: Ints, ticks: Ints, is_first: NDArray[np.bool_]) -> NDArray[np.float64]:
+def usual(process: Ints, region: Ints, ticks: Ints, is_first: Mask) -> NDArray[np.float64]:
     """Return, for each call, the median ticks of the calls of the same region in its process, without first calls; if
     there are none, of those of all regions in the process, and infinity if there are none, either. (n,) float64."""
     result = np.full(ticks.size, np.inf)

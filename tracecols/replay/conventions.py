@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.errors import AnalysisError
@@ -21,6 +20,7 @@ from tracecols.model.model import Model
 from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph, lags_among, synchronised
 from tracecols.replay.nodes import NodeClass
+from tracecols.vectors import Mask
 
 WAITS_FOR_NOBODY = ("mpi_finalize", "mpi_comm_", "mpi_cart_")
 """Calls of MPI that do not wait in Dimemas, by the begin of their names."""
@@ -63,7 +63,7 @@ def with_conventions(model: Model, graph: Graph, computation: Computation, conve
     return graph
 
 
-def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArray[np.bool_]:
+def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> Mask:
     """Return a mask of the nodes and hubs that are begin or end of a call that does not wait; (n_all,) bool."""
     nodes, result = graph.nodes, np.zeros(graph.time.size, bool)
     silent = np.array([*(name.startswith(WAITS_FOR_NOBODY) for name in model.regions.lower), False], bool)
@@ -73,18 +73,18 @@ def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArr
     return result
 
 
-def _touches(graph: Graph, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _touches(graph: Graph, nodes: Mask) -> Mask:
     """Return a mask of the edges that end or begin at some nodes."""
     return nodes[graph.edges.tail] | nodes[graph.edges.head]
 
 
-def _late_receivers(graph: Graph) -> NDArray[np.bool_]:
+def _late_receivers(graph: Graph) -> Mask:
     """Return a mask of the edges inferred from the times of a send that lasts until its receive is posted."""
     kind = np.append(graph.nodes.kind, np.zeros(graph.n_hubs, np.int8))
     return graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
 
 
-def _without(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:
+def _without(graph: Graph, dropped: Mask) -> Graph:
     """Return a graph without some edges; weights and the lags of others stay."""
     return replace(graph, edges=graph.edges.where(~dropped), lag=graph.lags[~dropped])
 

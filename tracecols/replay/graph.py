@@ -39,8 +39,7 @@ from tracecols.replay.placement import PlacedTasks, find_tasks
 from tracecols.replay.task_edges import TaskEvents, add_chains, add_task_edges, read_task_events, with_tasks
 from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 JOINS = in_role(("thread_wait",))
 """Rule for the calls that wait for threads which the program has created."""
@@ -85,7 +84,7 @@ def unchanged(nodes: Nodes, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Cha
     )
 
 
-def _none() -> Rows:
+def _none() -> Ints:
     return np.zeros(0, np.int64)
 
 
@@ -111,10 +110,10 @@ class Graph:
     nodes: Nodes
     edges: Edges
     n_hubs: int
-    time: Rows
+    time: Ints
     counts: dict[str, int] = field(default_factory=dict)
-    weight: Rows = field(default_factory=_none)
-    lag: Rows = field(default_factory=_none)
+    weight: Ints = field(default_factory=_none)
+    lag: Ints = field(default_factory=_none)
 
     def __post_init__(self) -> None:
         if self.weight.size < self.time.size:
@@ -125,11 +124,11 @@ class Graph:
         self._order, self._n_places, self.stuck = self._ordered()
 
     @property
-    def lags(self) -> Rows:
+    def lags(self) -> Ints:
         """The lags of all edges; (n_edges,) int64."""
         return self.lag if self.lag.size else np.zeros(len(self.edges), np.int64)
 
-    def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
+    def _ordered(self) -> tuple[maxplus.Order, int, Mask]:
         """Find the order of nodes and hubs, the number of places it needs, and the nodes and hubs that wait for
         themselves."""
         n_all, is_first = self.time.size, self.nodes.begins_chain
@@ -147,7 +146,7 @@ class Graph:
         )
         return order, n_places, waiting >= 0
 
-    def sweep(self, weight: Rows | None = None, lag: Rows | None = None, start: Rows | None = None) -> Rows:
+    def sweep(self, weight: Ints | None = None, lag: Ints | None = None, start: Ints | None = None) -> Ints:
         """Return the time of every node. Nodes that depend on nothing have the times `start`; by default all is as
         recorded."""
         given = self._weights()
@@ -158,14 +157,14 @@ class Graph:
         )
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
-    def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
+    def runtimes(self, weight: Ints, lag: Ints, less: maxplus.Less, k: int) -> Ints:
         """Return the runtimes, in ticks, of k scenarios, `maxplus.LANES` at most, in which single nodes take less time,
         or edges keep nothing waiting."""
         given = self._weights()._replace(weight=weight, lag=lag)
         begin, end, _ = self._swept(given, unchanged(self.nodes, less), k, is_whole=False)
         return end - begin
 
-    def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
+    def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Ints, Ints, Ints]:
         """Sweep the graph in some scenarios, `maxplus.LANES` at most, side by side.
 
         Returns the begin and the end of the runtime of each, in ticks since the earliest node, both 0 without nodes,
@@ -179,7 +178,7 @@ class Graph:
 
     def _swept(
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
-    ) -> tuple[Rows, Rows, Rows]:
+    ) -> tuple[Ints, Ints, Ints]:
         lanes = maxplus.LANES
         never = maxplus.NEVER if self.time.size else 0
         begin, end = np.full(lanes, -never), np.full(lanes, never)
@@ -198,7 +197,7 @@ class Graph:
         has_some = bool((nodes.mark & maxplus.CHAINED).any())
         return find_tasks(self.edges, nodes.location, nodes.mark, nodes.time) if has_some else None
 
-    def with_tasks_moved(self, time: Rows) -> Graph | None:
+    def with_tasks_moved(self, time: Ints) -> Graph | None:
         """Return the graph in which threads take tasks as they become free, given the times of the nodes if all tasks
         stay at their threads; None if all stay, or others contradict the order of other events."""
         if self.tasks is None:
@@ -219,7 +218,7 @@ class Graph:
         return int(self.time[: self.nodes.is_first.size].min()) if self.nodes.is_first.size else 0
 
     @once
-    def _since(self) -> Rows:
+    def _since(self) -> Ints:
         """Recorded times since the earliest node; (n_all,) int64."""
         return self.time - self._first
 
@@ -258,9 +257,7 @@ class Graph:
         return graph
 
 
-def contradictions(
-    is_first: NDArray[np.bool_], head: NDArray[np.integer], is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def contradictions(is_first: Mask, head: NDArray[np.integer], is_inferred: Mask, stuck: Mask) -> Mask:
     """Find the inferred edges to leave out so that nodes may go on: those into stuck nodes whose preceding node is not
     stuck.
 
@@ -333,7 +330,7 @@ class GraphBuilder:
         for (_, edges), starts in zip(self._slices, self._starts, strict=True):
             shift = nodes.location_start - starts
 
-            def number(node: NDArray[np.int32], starts: Rows = starts, shift: Rows = shift) -> Rows:
+            def number(node: NDArray[np.int32], starts: Ints = starts, shift: Ints = shift) -> Ints:
                 return node + shift[np.searchsorted(starts, node, "right") - 1]
 
             found.take(edges, number)
@@ -384,7 +381,7 @@ class GraphBuilder:
         return graph
 
 
-def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_], process: Rows) -> None:
+def _hide_latencies(graph: Graph, is_device: Mask, process: Ints) -> None:
     """Turn the latency of a launch, if an operation waits for nothing else, into the lag of its edge: it passes while
     the stream is still busy, if the launch comes earlier. Other launches of the process take the median of these
     latencies, unless the operation began sooner. `process` is that of each location."""
@@ -402,7 +399,7 @@ def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_], process: Rows) -
     graph.weight[head] = np.minimum(graph.weight[head], since - lag)
 
 
-def usual_latencies(latency: Rows, process: Rows, n_processes: int) -> Rows:
+def usual_latencies(latency: Ints, process: Ints, n_processes: int) -> Ints:
     """Return the median of the latencies of launches by process, in ticks, 0 without any; (n_processes,) int64, given
     latency and process of each launch."""
     n, result = np.bincount(process, minlength=n_processes), np.zeros(n_processes, np.int64)
@@ -436,7 +433,7 @@ def _within(model: Model, with_computation: bool) -> Found:
     return Found(nodes, found, counts, find_computation(model, nodes) if with_computation else None)
 
 
-def lags_among(graph: Graph, edges: Edges) -> Rows:
+def lags_among(graph: Graph, edges: Edges) -> Ints:
     """Return the lags of edges to which more were added after those of a graph, which keep theirs; (n_edges,) int64, 0
     for the others."""
     before, lag = graph.edges, np.zeros(len(edges), np.int64)
@@ -508,7 +505,7 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     return int(((begin < 0) | (receiver < 0)).sum())
 
 
-def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
+def _probed(nodes: Nodes, poster: Ints, begin: Ints) -> tuple[Ints, Ints]:
     """Find the calls that probe for messages right before they are received, and the begins of their sends. Calls in
     between that only ask MPI for something do not matter (MPI_Get_count).
 
@@ -525,7 +522,7 @@ def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
     return probe[met], begin[met]
 
 
-def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
+def _first_at_the_time(nodes: Nodes, enter: Ints, node: Ints) -> Ints:
     """Return the first node of a kernel with the same time as `node`, its ENTER left out: all nodes of this time wait
     for what the kernel waits for."""
     first = node.copy()
@@ -537,7 +534,7 @@ def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
         first = first - earlier
 
 
-def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
+def _is_patient(nodes: Nodes, calls: Ints) -> Mask:
     """Return a mask of the calls that may wait for a receiver; nodes outside of all calls (-1) may, too."""
     return (calls < 0) | (nodes.role[calls] & kernels.IS_IMPATIENT == 0)
 
@@ -580,11 +577,11 @@ def _operations(
     nodes: Nodes,
     found: EdgeCollector,
     members: CompoundTable,
-    instance: Rows,
-    enter: Rows,
-    leave: Rows,
-    ranks: Rows,
-    size: Rows,
+    instance: Ints,
+    enter: Ints,
+    leave: Ints,
+    ranks: Ints,
+    size: Ints,
 ) -> None:
     """Let the participants of collective operations (`collective_members` or `nonblocking_members`) wait for those they
     depend on.
@@ -598,7 +595,7 @@ def _operations(
     sends, receives = lets_wait & (members.sent[row] > 0), waits & (received > 0)
     length, steps = np.maximum(received, 0), collective_steps(size)
 
-    def some(names: Iterable[str]) -> NDArray[np.int64]:
+    def some(names: Iterable[str]) -> Ints:
         return np.flatnonzero((size > 1) & np.isin(op, _ops(*names)))
 
     at = some(["barrier"])
@@ -625,13 +622,13 @@ def _operations(
 def _by_arrival(
     nodes: Nodes,
     found: EdgeCollector,
-    instance: Rows,
-    enter: Rows,
-    leave: Rows,
-    sends: NDArray[np.bool_],
-    receives: NDArray[np.bool_],
-    length: Rows | int,
-    steps: Rows | int,
+    instance: Ints,
+    enter: Ints,
+    leave: Ints,
+    sends: Mask,
+    receives: Mask,
+    length: Ints | int,
+    steps: Ints | int,
 ) -> None:
     """Let receivers wait for all senders of the same instance that had arrived before the receivers left."""
     begin, end = _times(nodes, enter), _times(nodes, leave)
@@ -640,7 +637,7 @@ def _by_arrival(
     found.chain(instance, order, enter, leave, sees, sends, receives, length, steps)
 
 
-def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
+def _that_met(model: Model, nodes: Nodes, call: Ints, at: Ints) -> Ints:
     """Select the participants of operations on communicators in which all arrived before any left; others need not have
     waited.
 
@@ -654,11 +651,11 @@ def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
     return np.asarray(at[met[group]], np.int64)
 
 
-def _times(nodes: Nodes, at: Rows) -> Rows:
+def _times(nodes: Nodes, at: Ints) -> Ints:
     return nodes.time[at] if nodes.time.size else np.zeros(at.size, np.int64)
 
 
-def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
+def _count_until(group: Ints, begin: Ints, order: Ints, end: Ints) -> Ints:
     """Find for each element the place in `order` after the last one of its group that begins by the end of the element;
     O(n log n)."""
     n = order.size
@@ -716,7 +713,7 @@ def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     _everybody(nodes, found, m.operation, m.event, met)
 
 
-def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows, met: NDArray[np.bool_]) -> None:
+def _everybody(nodes: Nodes, found: EdgeCollector, operation: Ints, event: Ints, met: Mask) -> None:
     """Let the participants of operations wait for each other if they met; `event` is an event in the call of each."""
     call = nodes.calls_around(event)
     n_members = np.bincount(operation, minlength=1)[operation] if operation.size else np.zeros(0, np.int64)
@@ -802,7 +799,7 @@ def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, i
     return {CONDITIONS: int((~is_known).sum())}
 
 
-def _of_queues(model: Model) -> NDArray[np.bool_]:
+def _of_queues(model: Model) -> Mask:
     """Select the acquisitions of locks of work queues, which are used together with conditions: a faster run would not
     keep the order in which threads get work. Waits for conditions that nobody signals end with the lock; (n,) bool."""
     locks = model.lock_acquisitions
@@ -842,7 +839,7 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     on_cpu = model.locations.is_cpu[profile.location]
     entered = model.call_paths.region[profile.call_path[on_cpu]]
 
-    def visits(mask: NDArray[np.bool_]) -> int:
+    def visits(mask: Mask) -> int:
         return int(profile.visits[on_cpu][mask[entered]].sum())
 
     return {

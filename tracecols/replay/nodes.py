@@ -34,7 +34,7 @@ from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.tasks import TaskRows, task_rows
 from tracecols.schema import EventKind
-from tracecols.vectors import offsets_of
+from tracecols.vectors import Ints, Mask, offsets_of
 
 BATCH = 1 << 20
 """Events per kernel call; locations with fewer events are processed together."""
@@ -100,7 +100,7 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
     return result
 
 
-def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
+def mpi_regions(regions: Regions) -> Mask:
     """Return a mask of the MPI calls; a region named PARALLEL represents the whole program and is excluded."""
     return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
 
@@ -151,7 +151,7 @@ class Nodes:
     """First row of the range of events that `ranks` covers."""
     ranks: Ranks
     """The events that are nodes."""
-    time: NDArray[np.int64]
+    time: Ints
     """(n,): ticks; late events have the time of the latest event before, so that times never decrease at a location."""
     kind: NDArray[np.int8]
     """(n,): `NodeClass` of the weight."""
@@ -160,7 +160,7 @@ class Nodes:
     mark: NDArray[np.uint8]
     """(n,): flags of the nodes between which the runtime extends, and at which threads and tasks are begun by others
     (`kernels.maxplus.BEGINS`, ...)."""
-    location_start: NDArray[np.int64]
+    location_start: Ints
     """(n_locations + 1,): first node of every location."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class Nodes:
         return self.time.size
 
     @once
-    def is_first(self) -> NDArray[np.bool_]:
+    def is_first(self) -> Mask:
         """Whether each node is the first of its location; (n,) bool."""
         result = np.zeros(len(self), bool)
         starts = self.location_start[:-1]
@@ -178,13 +178,13 @@ class Nodes:
         return result
 
     @property
-    def begins_chain(self) -> NDArray[np.bool_]:
+    def begins_chain(self) -> Mask:
         """Whether each node depends on no node before it at its location except by an edge; (n,) bool."""
         chained = self.mark & CHAINED > 0
         return self.is_first | chained if chained.any() else self.is_first
 
     @once
-    def row(self) -> NDArray[np.int64]:
+    def row(self) -> Ints:
         """The events; (n,) int64, ascending."""
         return self.rows_between(self.first_row, self.first_row + 64 * self.ranks.bits.size)
 
@@ -194,55 +194,55 @@ class Nodes:
         counts = np.diff(self.location_start)
         return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
 
-    def rows_between(self, start: int, stop: int) -> NDArray[np.int64]:
+    def rows_between(self, start: int, stop: int) -> Ints:
         """Return the rows of the nodes with start <= row < stop."""
         low, high = (start - self.first_row) >> 6, (stop - self.first_row + 63) >> 6
         bits = np.unpackbits(self.ranks.bits[low:high].view(np.uint8), bitorder="little")
         rows = np.flatnonzero(bits) + (self.first_row + 64 * low)
         return rows[slice(*np.searchsorted(rows, [start, stop]))]
 
-    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, rows: Ints) -> Ints:
         """Return the nodes of some events; -1 where an event is none."""
         result = np.empty(rows.size, np.int64)
         kernels.nodes_at(np.asarray(rows, np.int64), self.first_row, self.ranks, result)
         return result
 
-    def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def calls_around(self, rows: Ints) -> Ints:
         """Return the outermost MPI calls that events are in, including their ENTER and EXIT; -1 for none."""
         result = np.empty(rows.size, np.int64)
         kernels.calls_around(np.asarray(rows, np.int64), self.first_row, self.ranks, self.role, result)
         return result
 
-    def enter_of(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+    def enter_of(self, calls: Ints) -> Ints:
         """Return the nodes at which calls begin; -1 for no call."""
         if not len(self):
             return calls
         return np.where(calls >= 0, calls - 1 + (self.role[calls] & kernels.IS_OPEN > 0), -1)
 
-    def before(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+    def before(self, calls: Ints) -> Ints:
         """Return the nodes right before calls at their locations; -1 for none, and for no call."""
         enter = self.enter_of(calls)
         return np.where((enter < 0) | pick(self.is_first, enter, True), -1, enter - 1)
 
-    def is_query(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_query(self, nodes: Ints) -> Mask:
         """Select the ends of calls of MPI that neither communicate nor wait, such as MPI_Get_count; -1 is none."""
         role = pick(self.role, nodes, 0)
         return (role == kernels.IS_CALL) & (pick(self.kind, nodes) == NodeClass.OTHER_MPI)
 
-    def is_probe(self, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_probe(self, calls: Ints) -> Mask:
         """Select the calls that look for a message which a later call receives; -1 is none."""
         looks = (self.role[calls] & kernels.MAY_WAIT > 0) & (self.kind[calls] == NodeClass.POINT_TO_POINT)
         return (calls >= 0) & looks if len(self) else np.zeros(calls.size, bool)
 
-    def with_role(self, role: int) -> NDArray[np.int64]:
+    def with_role(self, role: int) -> Ints:
         """Return the calls with a role."""
         return np.flatnonzero(self.role & role)
 
-    def last_of(self, location: NDArray[np.int32]) -> NDArray[np.int64]:
+    def last_of(self, location: NDArray[np.int32]) -> Ints:
         """Return the last node of locations."""
         return self.location_start[location + 1] - 1
 
-    def location_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def location_of(self, nodes: Ints) -> Ints:
         """Return the locations of some nodes."""
         return np.searchsorted(self.location_start, nodes, "right") - 1
 
@@ -251,9 +251,9 @@ class NodesOfSlice(NamedTuple):
     """The nodes of a slice of a trace, and those needed to find its edges."""
 
     nodes: Nodes
-    team_begins: NDArray[np.int64]
+    team_begins: Ints
     """(n_begins,): node of each team begin (`Teams`), -1 for none."""
-    taskwaits: NDArray[np.int64]
+    taskwaits: Ints
     """(n_taskwaits,): nodes at which taskwaits end."""
 
 
@@ -287,11 +287,11 @@ class _Group(NamedTuple):
     """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and the
     bounds of the events of each among those of all of them."""
 
-    locations: NDArray[np.int64]
-    first: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    locations: Ints
+    first: Ints
+    bounds: Ints
 
-    def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places(self, rows: Ints) -> Ints:
         """Return the places of some rows of the trace, ascending, among the events; rows of other locations are left
         out."""
         stop = self.first[-1] + self.bounds[-1] - self.bounds[-2]
@@ -302,12 +302,7 @@ class _Group(NamedTuple):
 
 
 def _together(
-    model: Model,
-    members: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    found: FoundNodes,
-    begin_rows: NDArray[np.int64],
-    taskwaits: NDArray[np.int64],
+    model: Model, members: Ints, sizes: Ints, found: FoundNodes, begin_rows: Ints, taskwaits: Ints
 ) -> NodesOfSlice:
     """Return the nodes of some locations, which follow each other."""
     facts = model.facts
@@ -322,7 +317,7 @@ def _together(
     return NodesOfSlice(nodes, nodes.at(begin_rows), waits[waits >= 0])
 
 
-def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> Nodes:
+def join_nodes(slices: list[Nodes], facts: Facts, idle: Ints) -> Nodes:
     """Join the nodes of all slices, which have whole locations; `slices` is emptied. `idle` are locations that enter no
     region."""
     sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
@@ -348,7 +343,7 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
     return nodes
 
 
-def runs_of_locations(starts: NDArray[np.int64], of_all: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
+def runs_of_locations(starts: Ints, of_all: Ints) -> Iterator[tuple[slice, slice]]:
     """Yield the nodes of the locations of a slice, consecutive locations together: by their numbers there and in the
     whole trace."""
     filled = np.flatnonzero(np.diff(starts))
@@ -364,7 +359,7 @@ AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK, NodeClass.
 """Classes of nodes before which a thread waits for others."""
 
 
-def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
+def _given_nodes(model: Model) -> dict[NodeClass, list[Ints]]:
     """Return the rows of the events that the tables name, by the class of the time before them; of the whole trace,
     ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
@@ -402,7 +397,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     return {what: [np.sort(some, kind="stable") for some in parts] for what, parts in rows.items()}
 
 
-def _find_team_begins(model: Model, locations: NDArray[np.int64], begin_rows: NDArray[np.int64]) -> None:
+def _find_team_begins(model: Model, locations: Ints, begin_rows: Ints) -> None:
     """Write the rows at which some locations begin in teams to `begin_rows`, by number of the begin (`Teams`)."""
     facts, teams = model.facts, model.team_instances
     is_forked = teams.forker[locations] >= 0
@@ -419,11 +414,7 @@ def _find_team_begins(model: Model, locations: NDArray[np.int64], begin_rows: ND
 
 
 def _marks_of(
-    model: Model,
-    group: _Group,
-    begin_rows: NDArray[np.int64],
-    tasks: TaskRows,
-    given: dict[NodeClass, list[NDArray[np.int64]]],
+    model: Model, group: _Group, begin_rows: Ints, tasks: TaskRows, given: dict[NodeClass, list[Ints]]
 ) -> NDArray[np.int8]:
     """Mark the events of some locations that are nodes in any case with the class of the time before them, others with
     -1; if several classes name an event, the last one counts."""
@@ -452,9 +443,9 @@ def _find_in(
     group: _Group,
     marks: NDArray[np.int8],
     of_region: NDArray[np.int8],
-    state: NDArray[np.int64],
+    state: Ints,
     found: FoundNodes,
-    sizes: NDArray[np.int64],
+    sizes: Ints,
 ) -> None:
     """Write the nodes of some locations to `found`, and the number of nodes of each to `sizes`."""
     store, n, columns = model.store, marks.size, ["time", "kind", "region"]
@@ -472,7 +463,7 @@ def _find_in(
         kernels.find_nodes(*of_events, of_region, kinds, state, here.stop == n, found, sizes)
 
 
-def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
+def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: Ints) -> Ints:
     """For traces without TEAM_BEGIN events: find the first event of a thread in every team that its process forks.
 
     Returns -1 if the thread has none between FORK and JOIN.

@@ -41,11 +41,10 @@ from tracecols.replay.scenarios import (
     without_transfer,
 )
 from tracecols.schema.notes import note
+from tracecols.vectors import Ints, Mask
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Rows = NDArray[np.int64]
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -162,12 +161,12 @@ class Replay(Replayable):
     """A trace that is replayed with changes: its times and its runtime, and the changes that would save most."""
 
     @once
-    def ideal(self) -> Rows:
+    def ideal(self) -> Ints:
         """Times of the nodes on an ideal network; (n_nodes,) int64."""
         return times_of(self, Scenario((without_transfer(),)))
 
     @once
-    def contexts(self) -> NDArray[np.bool_]:
+    def contexts(self) -> Mask:
         """The call paths that create contexts of devices, and what they call; (n_call_paths,) bool."""
         if not self.model.locations.is_device.any():
             return np.zeros(len(self.call_paths), bool)
@@ -218,7 +217,7 @@ class Replay(Replayable):
             result[self._scalable(region, changes.whole_run)] *= factor
         return result
 
-    def _scalable(self, region: str, whole_run: bool) -> NDArray[np.bool_]:
+    def _scalable(self, region: str, whole_run: bool) -> Mask:
         """Select the call paths in a region, in which there must be computation; the start of devices is set apart
         unless the runtime is of the whole run."""
         model, mask = self.model, self.call_paths_of(region)
@@ -247,11 +246,11 @@ class Replay(Replayable):
         rules = (*self.rules(changes), *more)
         return Scenario(rules, changes.latency or 0.0, bandwidth, changes.conventions)
 
-    def times(self, changes: Changes) -> Rows:
+    def times(self, changes: Changes) -> Ints:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
         return times_of(self, self.scenario(changes))
 
-    def runtime_after(self, changes: Changes, time: Rows) -> int:
+    def runtime_after(self, changes: Changes, time: Ints) -> int:
         """Return the runtime after changes in ticks, given the times of the nodes with all tasks at the threads that
         executed them."""
         if self.graph_of(changes.conventions).tasks is None:
@@ -303,10 +302,10 @@ class Replay(Replayable):
         frame = frame[frame["saving"] != 0]
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
-    def _only(self, call_path: int) -> NDArray[np.bool_]:
+    def _only(self, call_path: int) -> Mask:
         return np.arange(len(self.call_paths)) == call_path
 
-    def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:
+    def _tried(self, changes: Changes, within: str | None) -> Mask:
         """Select the call paths that tables of single call paths cover; (n_call_paths,) bool."""
         tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
         return tried if changes.whole_run else tried & ~self.contexts

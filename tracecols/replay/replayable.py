@@ -16,8 +16,7 @@ from tracecols.replay.graph import Graph, GraphBuilder, find_graph
 from tracecols.replay.nodes import Nodes
 from tracecols.schema.enums import NCCL
 from tracecols.search.choice import choose
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 
 class Replayable:
@@ -86,13 +85,13 @@ class Replayable:
         n = len(self.nodes)
         return sum_by_cell(self.computation, self.nodes, np.ones(n, bool), len(self.call_paths))
 
-    def computation_of(self, call_paths: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def computation_of(self, call_paths: Mask) -> NDArray[np.float64]:
         """Return the ticks of computation on some call paths by location; (n_locations,) float64."""
         c = self.cell_sums
         some = call_paths[c.call_path]
         return np.bincount(c.location[some], c.ticks[some], self.model.n_locations).astype(np.float64)
 
-    def window(self, time: Rows, whole_run: bool = False) -> tuple[int, int]:
+    def window(self, time: Ints, whole_run: bool = False) -> tuple[int, int]:
         """Return the begin and the end of the runtime, in ticks."""
         mark = self.nodes.mark
         if not mark.size:
@@ -101,12 +100,12 @@ class Replayable:
             return int(time.min()), int(time.max())
         return int(time[mark & BEGINS > 0].min()), int(time[mark & ENDS > 0].max())
 
-    def runtime(self, time: Rows, whole_run: bool = False) -> int:
+    def runtime(self, time: Ints, whole_run: bool = False) -> int:
         """Return the runtime of some times of the nodes, in ticks."""
         begin, end = self.window(time, whole_run)
         return end - begin
 
-    def call_paths_of(self, region: str) -> NDArray[np.bool_]:
+    def call_paths_of(self, region: str) -> Mask:
         """Select the call paths in a region: those that enter it and what these call. Raises AnalysisError if nothing
         has this name."""
         n = len(self.call_paths)
