@@ -25,7 +25,6 @@ from tracecols.enhance.devices.spans import Coverage, running_max
 from tracecols.findings.cause import CLEARLY, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
-from tracecols.replay.graph import usual_latencies
 from tracecols.replay.nodes import NodeClass
 from tracecols.vectors import Ints, Mask
 
@@ -155,7 +154,7 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     host, row, of_tail = of.host[order], of.row[order], process[tail]
     is_late = (asked > since) | ((asked == since) & (launch != -1))
     # what was launched a little before begins late, too, as it takes the usual latency
-    usual = usual_latencies((begin - launch)[is_late], process[is_late], first.size)
+    usual = Segments(process[is_late], first.size).median((begin - launch)[is_late])
     is_late |= (launch != -1) & (launch + usual[process] >= begin)
     stop = np.append(last[process], last[of_tail])
     values = (

@@ -392,20 +392,11 @@ def _hide_latencies(graph: Graph, is_device: Mask, process: Ints) -> None:
     edge = np.flatnonzero(on_device[e.head] & ~on_device[e.tail] & (e.tail < n))
     head, since = e.head[edge], np.maximum(graph.time[e.head[edge]] - graph.time[e.tail[edge]], 0)
     binds, of = graph.weight[head] == since, process[graph.nodes.location[head]]
-    usual = usual_latencies(since[binds], of[binds], process.size)
+    usual = Segments(of[binds], process.size).median(since[binds])
     lag = np.where(binds, since, np.minimum(since, usual[of]))
     graph.lag = graph.lags
     graph.lag[edge] += lag
     graph.weight[head] = np.minimum(graph.weight[head], since - lag)
-
-
-def usual_latencies(latency: Ints, process: Ints, n_processes: int) -> Ints:
-    """Return the median of the latencies of launches by process, in ticks, 0 without any; (n_processes,) int64, given
-    latency and process of each launch."""
-    n, result = np.bincount(process, minlength=n_processes), np.zeros(n_processes, np.int64)
-    has_some = n > 0
-    result[has_some] = latency[np.lexsort((latency, process))][(np.cumsum(n) - n + (n - 1) // 2)[has_some]]
-    return result
 
 
 def find_graph(model: Model) -> GraphBuilder:
