@@ -242,9 +242,10 @@ def find_delays(
     for here in blocks(len(pairs), size):
         pair = pairs[here]
         ends = Ends.of(delay_pairs, pair)
-        # intervals with the same beginning extend each other's sums
+        # intervals with the same beginning extend each other's sums; mostly they are in this order already
         cause, begins = ends.cause, ends.begin
-        order = np.arange(pair.size) if is_sorted(cause, begins) else np.lexsort((begins, cause))
+        is_sorted = ((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all()
+        order = np.arange(pair.size) if is_sorted else np.lexsort((begins, cause))
         at = facts.process[sync_points.location[ends.waiting]]
         of_partition = np.where(ends.waiting >= 0, division.of_process[at], partition)
         order = order[np.argsort(of_partition[order], kind="stable")]
@@ -256,11 +257,6 @@ def find_delays(
             compared.compare(sides, slice(*rows), None if other == partition else every_segments[other])
         compared.keep(pair)
     return compared.kept()
-
-
-def is_sorted(cause: Ints, begins: Ints) -> bool:
-    """Return whether pairs are in the order of their causes and, of these, of the beginnings of their intervals."""
-    return bool(((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all())
 
 
 class _BothSides(NamedTuple):

@@ -676,8 +676,9 @@ def _intervals_of_members(
 def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -> kernels.Groups:
     """Collect the groups of processes that points synchronise with: communicators, the participants of one operation,
     and the processes that one event lets go on besides its partner."""
-    used = [_met(of[here]) for of in (points.communicator, pairs.communicator) for here in blocks(of.size)]
-    channel = distinct(np.concatenate([np.zeros(0, np.int64), *used]))
+    # most communicators equal their predecessor
+    parts = [of[here] for of in (points.communicator, pairs.communicator) for here in blocks(of.size)]
+    channel = distinct(np.concatenate([np.zeros(0, np.int64), *(distinct(of[starts_run(of)]) for of in parts)]))
     channel = channel[channel != NOBODY]
     everybody = distinct(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
@@ -703,8 +704,3 @@ def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -
     of_point[lets_go_on] = np.arange(lets_go_on.size) + channel.size + first.size
     start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
     return kernels.Groups(of_point, channel, np.arange(sizes.size) >= channel.size, start, member)
-
-
-def _met(values: Ints) -> Ints:
-    """Return the distinct values of an array in which most equal their predecessor."""
-    return distinct(values[starts_run(values)])

@@ -189,9 +189,10 @@ class Evidence:
         if not of.size:
             return {}
         # sorted, since the rounding of a mean of large numbers depends on their order
-        ticks = np.sort(self.s.recorded_losses[of])
+        ticks = np.sort(losses[of])
         ticks = ticks[ticks > 0]
-        found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
+        visits = int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
+        found: dict[str, Any] = {"n_calls": int(of.size), "visits": visits} | self._called(of)
         if ticks.size:
             found |= {
                 "median": float(np.median(ticks)) / self.resolution,
@@ -240,10 +241,6 @@ class Evidence:
         region = self.s.call_paths.region
         same = self.s.merged.counts_as[region] if PHASES in c.evidence else region
         return np.isin(same, same[[c.call_path, *more]])
-
-    def _visits(self, c: Cause) -> int:
-        """Return how often the region of a cause is entered, by all locations."""
-        return int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
 
     @once
     def _profiled(self) -> Ints:

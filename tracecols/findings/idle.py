@@ -240,7 +240,8 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     The processes `named` are the worst ones first; none if all do alike.
     """
     process = np.asarray(s.model.facts.process, np.int64)
-    masters = s.model.locations.master[mine.location[_first_of(process[mine.location], named)]]
+    known, first = np.unique(process[mine.location], return_index=True)
+    masters = s.model.locations.master[mine.location[first[np.searchsorted(known, named)]]]
     regions = s.model.regions
     region = s.call_paths.region[mine.call_path].astype(np.int64)
     # phases are named without their numbers
@@ -251,14 +252,13 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     total, resolution = int(mine.ticks.sum()), s.model.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
-    n_processes = distinct(process[mine.location]).size
     waits = _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))
     evidence: dict[str, Any] = {
         "idle": total / resolution,
-        "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
+        "idle_share": total / max(s.replay.without_start(s.runtime) * known.size, 1),
         "n_gaps": int(mine.gaps.sum()),
         "n_waits": int(waits.size),
-        "n_processes": n_processes,
+        "n_processes": known.size,
         "in_memory": int(mine.ticks[device_call == MEMORY].sum()) / total,
         "in_calls": int(mine.ticks[device_call >= 0].sum()) / total,
         "regions": [str(names[i]) for i in order],
@@ -275,12 +275,6 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
         evidence=evidence,
         frees=Change(),
     )
-
-
-def _first_of(values: Ints, wanted: Ints) -> Ints:
-    """Return the position of the first of each wanted value; (n_wanted,) int64."""
-    known, first = np.unique(values, return_index=True)
-    return first[np.searchsorted(known, wanted)]
 
 
 def _needless_waits(s: Scenarios, here: Mask, hosts: Ints) -> Ints:

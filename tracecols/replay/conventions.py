@@ -55,7 +55,8 @@ def with_conventions(model: Model, graph: Graph, computation: Computation, conve
     that do not wait."""
     if conventions.collectives == DIMEMAS:
         graph = synchronised(model, graph)
-        graph = _without(graph, _touches(graph, _silent_nodes(model, graph, computation)))
+        is_silent = _silent_nodes(model, graph, computation)
+        graph = _without(graph, is_silent[graph.edges.tail] | is_silent[graph.edges.head])
     if conventions.eager is not None:
         graph = _with_rendezvous(model, _without(graph, _late_receivers(graph)), conventions.eager)
     if conventions.whole_run:
@@ -71,11 +72,6 @@ def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> Mask:
     calls = calls[silent[regions_of_calls(model, calls, computation)]]
     result[calls] = result[nodes.enter_of(calls)] = True
     return result
-
-
-def _touches(graph: Graph, nodes: Mask) -> Mask:
-    """Return a mask of the edges that end or begin at some nodes."""
-    return nodes[graph.edges.tail] | nodes[graph.edges.head]
 
 
 def _late_receivers(graph: Graph) -> Mask:

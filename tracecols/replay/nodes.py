@@ -24,7 +24,7 @@ from tracecols.enhance.definitions.regions import CONSTRUCTS, IS_BARRIER, Region
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import forks_of
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
-from tracecols.enhance.scan.teams import IS_FORK, LATE, ForkSpans, events_in_teams
+from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, CHAINED, ENDS
@@ -407,9 +407,11 @@ def _find_team_begins(model: Model, locations: Ints, begin_rows: Ints) -> None:
     for location in locations[is_forked].tolist():
         mine, first = teams.begins_of(location), int(facts.first_rows[location])
         if teams.forker[location] != location:
+            # without TEAM_BEGIN events: the first event in each team, between FORK and JOIN
             time = facts.order.times_of(first, model.store.read("events", location, ["time"])["time"])
             spans = forks_of(model.scans[int(teams.forker[location])], teams.events, facts.order)
-            events = _begins_with_the_team(spans, mine.stop - mine.start, time)
+            n_forks, join_time = mine.stop - mine.start, np.where(spans.join_row >= 0, spans.join_time, LATE)
+            events, _ = events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)
             begin_rows[mine] = np.where(events >= 0, events + first, -1)
 
 
@@ -461,12 +463,3 @@ def _find_in(
         kinds = int(EventKind.ENTER), int(EventKind.EXIT)
         of_events = bounds, time, events["kind"], events["region"], marks[here]
         kernels.find_nodes(*of_events, of_region, kinds, state, here.stop == n, found, sizes)
-
-
-def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: Ints) -> Ints:
-    """For traces without TEAM_BEGIN events: find the first event of a thread in every team that its process forks.
-
-    Returns -1 if the thread has none between FORK and JOIN.
-    """
-    join_time = np.where(spans.join_row >= 0, spans.join_time, LATE)
-    return events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)[0]

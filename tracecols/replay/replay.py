@@ -305,11 +305,6 @@ class Replay(Replayable):
     def _only(self, call_path: int) -> Mask:
         return np.arange(len(self.call_paths)) == call_path
 
-    def _tried(self, changes: Changes, within: str | None) -> Mask:
-        """Select the call paths that tables of single call paths cover; (n_call_paths,) bool."""
-        tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
-        return tried if changes.whole_run else tried & ~self.contexts
-
     def _computed_after(self, changes: Changes) -> NDArray[np.float64]:
         """Return the ticks of `cell_sums` after changes; (n_cells,) float64."""
         c = self.cell_sums
@@ -321,7 +316,10 @@ class Replay(Replayable):
         """Return the call paths with most computation after changes, given its ticks by cell."""
         if not is_whole_number(n) or n < 0:
             raise AnalysisError(f"{show(n)} is not a number of call paths (n)\n  give a whole number, 0 or more")
-        total = np.bincount(self.cell_sums.call_path, ticks, len(self.call_paths)) * self._tried(changes, within)
+        tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
+        if not changes.whole_run:
+            tried = tried & ~self.contexts
+        total = np.bincount(self.cell_sums.call_path, ticks, len(self.call_paths)) * tried
         chosen = np.argsort(-total, kind="stable")[:n]
         return [int(i) for i in chosen[total[chosen] > 0]]
 
