@@ -46,8 +46,8 @@ DENSE = 1 << 20
 STRETCHES = 1 << 16
 """Number of stretches of the critical path added up together; each has times of some ten call paths."""
 
-Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
-"""Property numbers (or one for all), call paths, locations and times."""
+Rows = tuple[int, NDArray[np.int32], NDArray[np.int32], Times]
+"""Number of a property; call paths, locations and times."""
 
 
 class Charges(NamedTuple):
@@ -78,7 +78,7 @@ def charge_causes(
         rows.append((code, path.call_path.astype(np.int32), location, path.ticks))
         if weights is not None and labels_of(facts).by.by_time:
             label = labels_of(facts).label(path.call_path, path.span)
-            weights.append(Weights(np.full(label.size, code, np.int16), label, location, path.ticks))
+            weights.append(Weights(code, label, location, path.ticks))
     return _table(quirks, ROOT_CAUSES, rows), weights
 
 
@@ -125,7 +125,7 @@ def charge_delays(
             paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
             rows.append((code, paths, charged.location, charged.time))
             if spread is not None:
-                weights.append(Weights(np.full(by_period.location.size, code, np.int16), *by_period))
+                weights.append(Weights(code, *by_period))
     return Charges(rows, weights)
 
 
@@ -338,11 +338,9 @@ def _table(
     quirks: Quirks, table: Table, rows: Sequence[Rows], counts: Mapping[str, int] | None = None
 ) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
-    numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
-    what = np.concatenate([np.zeros(0, np.int16), *numbers])
-    call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
-    location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
-    times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
+    what = np.repeat(np.array([code for code, *_ in rows], np.int16), [path.size for _, path, *_ in rows])
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, time_type(quirks))
+    call_path, location, times = map(np.concatenate, zip(nothing, *(of for _, *of in rows), strict=True))
     # rows of the same cell stay in order, on which floating-point sums depend
     order = order_by(what, call_path, location)
     what, call_path, location = what[order], call_path[order], location[order]
