@@ -215,17 +215,12 @@ def charge_path(
         location = sync_points.location[path.until[some]][at]
         if path_periods is not None:
             weights += _weights_on_path(path_periods, path, here, at + start, paths, times, location, is_outside)
-        rows += _added_up(quirks, (CHARGED.index("critical_path"), paths, location, times))
+        if not quirks.rounds_seconds:
+            # fewer rows to keep
+            group, first = number(combine(paths.astype(np.int64), location))
+            paths, location, times = paths[first], location[first], add_up(group, times, first.size)
+        rows.append((CHARGED.index("critical_path"), paths, location, times))
     return Charges(rows, weights)
-
-
-def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:
-    """Add up rows by call path and location, unless rounding depends on the order of addition."""
-    code, paths, location, times = rows
-    if quirks.rounds_seconds:
-        return [rows]
-    group, first = number(combine(paths.astype(np.int64), location))
-    return [(code, paths[first], location[first], add_up(group, times, first.size))]
 
 
 def _weights_on_path(

@@ -5,7 +5,7 @@ On either side, the interval of a pair begins at the last point that synchronise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
-from tracecols.kernels.ranks import count_rows, no_ranks
+from tracecols.kernels.ranks import Ranks, count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
 from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import in_order, take
@@ -201,21 +201,7 @@ def _points(
     n_rows = int(facts.store.manifest["n_events"])
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
     parts = [part for f in found for part in f.points]
-    spans: list[tuple[int, int]] = []
-    is_cpu = facts.locations.is_cpu
-    others = not is_cpu.all()
-
-    def on_cpus(call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.int32]:
-        # other locations have no time by call path that could be a cause
-        return np.where(is_cpu[location], call_path, np.int32(-1))
-
-    def read(part: Alike) -> tuple[Ints, NDArray[np.int32]]:
-        event, call_path = part.column("event"), part.column("call_path")
-        return event, on_cpus(call_path, part.column("location")) if others else call_path
-
-    for event, call_path in side_by_side(large.jobs, read, parts, ahead=1):
-        ranking.mark_rows(event, call_path, ranks)
-        spans.append((int(event.min()), int(event.max()) + 1))
+    spans = _mark_rows(facts, parts, ranks, large)
     n = int(count_rows(ranks)) + int(ends.sum())
     rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
     is_divided = facts.call_paths.divider is not None
@@ -235,9 +221,8 @@ def _points(
         for part, (low, high) in zip(parts, spans, strict=True):
             if low < here[1] and high > here[0]:
                 of_found = part.between(*here, needed)
-                if others:
-                    of_found["call_path"] = on_cpus(of_found["call_path"], of_found["location"])
-                given = ranking.Points(**columns | of_found)
+                call_path = _call_paths(facts, of_found.__getitem__)
+                given = ranking.Points(**columns | of_found | {"call_path": call_path})
                 ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
         of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
         for name in needed:
@@ -258,6 +243,26 @@ def _points(
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]
     return rows, held, dict.fromkeys(of_ranges[0].names, pieced(of_ranges))
+
+
+def _mark_rows(facts: Facts, parts: Sequence[Alike], ranks: Ranks, large: LargeArrays) -> list[tuple[int, int]]:
+    """Mark the rows of events that are points; return the first row of each part, and one past its last."""
+    spans = []
+
+    def read(part: Alike) -> tuple[Ints, NDArray[np.int32]]:
+        return part.column("event"), _call_paths(facts, part.column)
+
+    for event, call_path in side_by_side(large.jobs, read, parts, ahead=1):
+        ranking.mark_rows(event, call_path, ranks)
+        spans.append((int(event.min()), int(event.max()) + 1))
+    return spans
+
+
+def _call_paths(facts: Facts, column: Callable[[str], NDArray[Any]]) -> NDArray[np.int32]:
+    """Return the call paths of points by their columns; -1 on locations that are no threads, which have no time that
+    could be a cause."""
+    is_cpu, call_path = facts.locations.is_cpu, column("call_path")
+    return call_path if is_cpu.all() else np.where(is_cpu[column("location")], call_path, np.int32(-1))
 
 
 def _ends(facts: Facts, scans: Sequence[LocationScan], ends: Mask) -> dict[str, NDArray[Any]]:

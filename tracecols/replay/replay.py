@@ -258,8 +258,7 @@ class Replay(Replayable):
         return int(predict(self, [self.scenario(changes)])[0])
 
     def gains(self) -> pd.DataFrame:
-        """Return the savings of runtime by each of `OPTIONS` alone, in one sweep: option, change, runtime (s), saving
-        (s) and share (of the runtime), the largest saving first."""
+        """Return the savings of runtime by each of `OPTIONS` alone (`Prediction.gains`), in one sweep."""
         import pandas as pd
 
         tried = [Changes(**given) for given in OPTIONS.values()]
@@ -272,15 +271,8 @@ class Replay(Replayable):
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def savings(self, changes: Changes, factor: float = 0.5, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return the savings of runtime if a call path took less time, for the `n` call paths with most computation.
-
-        This takes one sweep for each of them. The calls of a call path keep their time. Call paths that would save
-        nothing have no rows, nor have those that create contexts of devices unless the runtime is of the whole run.
-
-        If `within` is a region, or a shell pattern, only its call paths and what they call are tried. Columns:
-        call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s) and
-        share (of the runtime), the largest saving first.
-        """
+        """Return the savings of runtime if a call path took less time (`Prediction.savings`), with one sweep for each
+        call path. The calls of a call path keep their time."""
         import pandas as pd
 
         check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
@@ -308,8 +300,8 @@ class Replay(Replayable):
     def _computed_after(self, changes: Changes) -> NDArray[np.float64]:
         """Return the ticks of `cell_sums` after changes; (n_cells,) float64."""
         c = self.cell_sums
-        of_rules = cells_of(self.rules(changes), len(self.call_paths), self.model.n_locations)
-        factor, path_cell, location_cell = of_rules
+        cells = cells_of(self.rules(changes), len(self.call_paths), self.model.n_locations)
+        factor, path_cell, location_cell = cells
         return factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION] * c.ticks
 
     def _largest(self, ticks: NDArray[np.float64], changes: Changes, n: int, within: str | None) -> list[int]:
@@ -332,14 +324,12 @@ class Replay(Replayable):
         frame.insert(1, "path", np.array([*found, None], object)[:-1])
 
     def slack(self, changes: Changes, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return how much call paths can shrink before another path takes over, for the `n` with most computation.
+        """Return how much call paths can shrink before another path takes over (`Prediction.slack`).
 
         The saving is a concave, piecewise linear function of the reduction of a call path; its slope is how much of the
         call path lies on the longest path. The first line ends where another path becomes the longest. That point is
         found by up to 18 sweeps for each call path, to 2^-16 of it; ticks are subdivided for that, so that a clock may
         be arbitrarily coarse.
-
-        Columns: call_path, path, critical (s), slack (s), limit (a factor), the largest slack first.
         """
         import pandas as pd
 
