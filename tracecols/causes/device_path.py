@@ -58,7 +58,7 @@ class _Exits(NamedTuple):
     the one with which the path goes on; -1 none."""
 
 
-class _Everything(NamedTuple):
+class _Joined(NamedTuple):
     """The operations of all partitions, numbered one after the other, and the exits of all hosts."""
 
     of: dict[str, Ints]
@@ -83,7 +83,7 @@ def device_path(
     if not sum(len(d.operations) for d in every_device_operations) or quirks.splits_path:
         return None
     stops = list_stops(facts, quirks, sync_points, delay_pairs, point_index)
-    found = _everything(facts, quirks, every_device_operations, device_waits, sync_points, stops)
+    found = _joined(facts, quirks, every_device_operations, device_waits, sync_points, stops)
     of, nothing = found.of, np.zeros(0, np.int64)
     since = of["since"]
     operations = Operations(
@@ -131,14 +131,14 @@ def device_path(
     return _listed(found, stretches[:, :n][:, ::-1])
 
 
-def _everything(
+def _joined(
     facts: Facts,
     quirks: Quirks,
     every: Sequence[DeviceOperations],
     waits: DeviceWaits,
     points: CompoundTable,
     stops: tuple[Ints, Ints, NDArray[Any]],
-) -> _Everything:
+) -> _Joined:
     """Put operations and exits of all partitions together."""
     first = offsets_of([len(d.operations) for d in every])[:-1].tolist()
     of = {name: np.concatenate([d.operations[name] for d in every]) for name in COLUMNS if name != "before"}
@@ -178,10 +178,10 @@ def _everything(
     )
     joined = [np.concatenate(columns) for columns in zip(of_syncs, of_points, strict=True)]
     order = np.lexsort((joined[1], joined[0]))
-    return _Everything(of, cause, waiting.wait, _Exits(*(column[order] for column in joined)))
+    return _Joined(of, cause, waiting.wait, _Exits(*(column[order] for column in joined)))
 
 
-def _listed(found: _Everything, stretches: Ints) -> Columns:
+def _listed(found: _Joined, stretches: Ints) -> Columns:
     """Return stretches in the order of time, with the reason why the path comes to each."""
     host, operation, begin, end, left = stretches
     of, exits = found.of, found.exits

@@ -219,7 +219,7 @@ class Computing:
         cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
         kept = ~self.creates[cells.call_path]
         self.cells = CellSums(cells.rows, cells.n_call_paths, *(column[kept] for column in cells[2:]))
-        self.process = np.asarray(model.facts.process, np.int64)
+        self.process = s.process
         self.n_threads = np.bincount(self.process[self.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
@@ -518,7 +518,7 @@ class Computing:
         longer = at[mine[mean[mine] > others[mine]]].tolist()
         change = together([self._without_excess(w, who) for w in self.work([((p, p + 1),) for p in longer])])
         longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
-        resolution = model.facts.resolution
+        resolution = self.scenarios.resolution
         evidence: dict[str, Any] = {
             "mine": float(mean[mine].sum() / resolution),
             "others": float(others[mine].sum() / resolution),
@@ -644,7 +644,7 @@ class Computing:
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
             everybody = np.ones(w.who.size, bool)
-            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.model.facts.resolution)}
+            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.resolution)}
             change = self._evened(w, everybody, everybody, n_idle)
             yield w.cause("imbalance", above, change, evidence=over if n_idle else {})
         if w.table is None:
@@ -662,7 +662,7 @@ class Computing:
         is_worst = np.arange(w.who.size) == worst
         others = w.total[~is_worst].sum() / w.n_rows[~is_worst].sum()
         if piece[worst] > CLEARLY**2 * np.delete(piece, worst).max():
-            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
+            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.resolution
             # the others execute more of them
             evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
             if self.in_task[w.spans[0][0]]:
@@ -713,7 +713,7 @@ class Computing:
         is_long = next((some for some in longer if 0 < some.sum() <= FEW * ticks.size), None)
         if is_long is None:
             return
-        usual, resolution = ticks[~is_long].mean(), self.scenarios.model.facts.resolution
+        usual, resolution = ticks[~is_long].mean(), self.scenarios.resolution
         rows = np.flatnonzero(is_long[of])
         by_location = np.bincount(w.by_row(w.who)[rows], w.ticks[rows])
         who = np.argsort(-by_location, kind="stable")[: int((by_location > 0).sum())]

@@ -58,7 +58,7 @@ class Evidence:
 
     def __init__(self, scenarios: Scenarios) -> None:
         self.s = scenarios
-        self.resolution = scenarios.model.facts.resolution
+        self.resolution = scenarios.resolution
 
     @once
     def computing(self) -> Computing:

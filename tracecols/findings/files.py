@@ -87,7 +87,7 @@ def _causes(s: Scenarios, found: Accesses, path: Ints, user: Ints) -> Iterator[C
         evidence = family | _called(s, path[of], mine.ticks)
         served = _served(s, mine)
         if served.size:
-            each = float(served.mean()) / s.model.resolution
+            each = float(served.mean()) / s.resolution
             change = _shorter(s, mine, mine.ticks - served)
             yield Cause("turns", where, NOBODY, change, evidence=evidence | {IN_LINE: each})
         elif (mine.row >= 0).all() and are_alike:
@@ -119,7 +119,7 @@ def _served(s: Scenarios, a: Accesses) -> Ints:
 def _shorter(s: Scenarios, a: Accesses, less: Ints) -> Change:
     """Return the change in which accesses take less time."""
     of_rows = a.row >= 0
-    in_rows = s.less_computation(a.node[of_rows], less[of_rows].astype(np.float64))
+    in_rows = s.less_computation(a.node[of_rows], less[of_rows])
     return together([in_rows, Change(a.node[~of_rows], less[~of_rows])])
 
 

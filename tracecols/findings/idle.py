@@ -219,7 +219,7 @@ def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
     """Return the causes that hosts are in a call path while their devices have nothing to do: one of the processes for
     which that takes clearly longer than for others, if there are any, and one of all processes."""
     mine = spent.take(np.flatnonzero(tree.below(head)[spent.call_path]))
-    process = np.asarray(s.model.facts.process, np.int64)
+    process = s.process
     found, of = np.unique(process[mine.location], return_inverse=True)
     ticks = Segments(of, found.size).sum(mine.ticks)
     n = distinct(process[spent.location]).size
@@ -239,8 +239,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
 
     The processes `named` are the worst ones first; none if all do alike.
     """
-    process = np.asarray(s.model.facts.process, np.int64)
-    known, first = np.unique(process[mine.location], return_index=True)
+    known, first = np.unique(s.process[mine.location], return_index=True)
     masters = s.model.locations.master[mine.location[first[np.searchsorted(known, named)]]]
     regions = s.model.regions
     region = s.call_paths.region[mine.call_path].astype(np.int64)
@@ -249,7 +248,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     names, of_name = np.unique(named_as, return_inverse=True)
     by_name = np.bincount(of_name, mine.ticks, names.size)
     device_call = regions.device_call[region]
-    total, resolution = int(mine.ticks.sum()), s.model.resolution
+    total, resolution = int(mine.ticks.sum()), s.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
     waits = _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))
@@ -321,7 +320,7 @@ def _without(s: Scenarios, spent: Columns, cut: Ints) -> Change:
     at = lookup(key[order], node * n_paths + path)
     row, less = order[at[at >= 0]], ticks[at >= 0]
     by_row = np.argsort(row)
-    change = s.less_computation(c.node[row[by_row]], np.minimum(less, c.ticks[row])[by_row].astype(np.float64))
+    change = s.less_computation(c.node[row[by_row]], np.minimum(less, c.ticks[row])[by_row])
     # calls that are not computation then take no longer than the operations they wait for
     calls = np.flatnonzero((at < 0) & (nodes.kind[node] != NodeClass.COMPUTATION))
     call, which = np.unique(node[calls], return_inverse=True)

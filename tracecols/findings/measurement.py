@@ -29,7 +29,7 @@ MANY = 1000
 def of_measurement(s: Scenarios) -> list[Cause]:
     """Return the cause that functions of the program are recorded that take about as long as their events, with the
     gain of not recording them: all together, named after the one that is entered most often."""
-    model, profile, resolution = s.model, s.model.profile, s.model.facts.resolution
+    model, profile, resolution = s.model, s.model.profile, s.resolution
     region = s.call_paths.region.astype(np.int64)
     cells = s.replay.cell_sums
     path = np.asarray(model.call_paths.path_of(profile.call_path), np.int64)
@@ -69,7 +69,7 @@ def _recording(s: Scenarios, cells: CellSums, call_path: Ints, location: NDArray
     at = np.concatenate([location, location[caller >= 0]]).astype(np.int64)
     n = s.model.n_locations
     of = lookup(cells.call_path * n + cells.location, where * n + at)
-    recorded = np.bincount(of[of >= 0], n_events[of >= 0], cells.ticks.size) * EVENT * s.model.facts.resolution
+    recorded = np.bincount(of[of >= 0], n_events[of >= 0], cells.ticks.size) * EVENT * s.resolution
     node, less = cells.parts(np.minimum(recorded / np.maximum(cells.ticks, 1), 1.0))
     kept = s.in_window[node]
     return Change(node[kept], less[kept])

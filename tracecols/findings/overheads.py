@@ -77,7 +77,7 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         mine = row[region[user] == where]
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
-            change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+            change = s.less_computation(c.node[mine], c.ticks[mine])
             change = together([change, _sooner_begun(s, c.node[mine], c.ticks[mine])])
             found.append(Cause("tasks", at, NOBODY, change, spent=mine))
     return tried(s, found)
@@ -113,12 +113,12 @@ def of_locking(s: Scenarios) -> list[Cause]:
     found = []
     for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
         nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
-        change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows].astype(np.float64))])
+        change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows])])
         n = int(n_atomic[distinct(user[of])].sum())
         evidence = {
             "n_taken": int(nodes.size),
             "n_atomic": n,
-            "lost_each": int(ticks[of].sum()) / max(nodes.size + n, 1) / s.model.resolution,
+            "lost_each": int(ticks[of].sum()) / max(nodes.size + n, 1) / s.resolution,
         }
         found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family, spent=rows))
     return tried(s, found)
@@ -252,12 +252,12 @@ def of_copies(s: Scenarios) -> list[Cause]:
         evidence = {
             "n_copies": int(of.size),
             "bytes": int(size[of].sum()),
-            "copying": int(s.weight[end[of]].sum()) / s.model.resolution,
+            "copying": int(s.weight[end[of]].sum()) / s.resolution,
         }
         waits = distinct(leave[of][leave[of] >= 0])
         waits = waits[nodes.kind[waits] == NodeClass.DEVICE]
         row = in_copies[np.isin(c.call_path[in_copies], path[of])]
-        in_calls = s.less_computation(c.node[row], c.ticks[row].astype(np.float64))
+        in_calls = s.less_computation(c.node[row], c.ticks[row])
         without = together([s.without_weight(distinct(end[of])), s.without_weight(waits), in_calls])
         cut = launched[np.isin(s.graph.edges.head[launched], begin[of])]
         change = Change(without.node, without.less, cut=cut)

@@ -95,6 +95,10 @@ class Scenarios:
         Ticks: weights of nodes and hubs, lags of edges.
     locations : (n,) int64
         The locations that have nodes.
+    process : (n_locations,) int64
+        The process of each location.
+    resolution : int
+        Ticks per second.
     call_path : (n_nodes,) int64
         Call path in which the time before each node is spent; -1 for none.
     in_window : (n_nodes,) bool
@@ -104,6 +108,8 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = replay.call_path.astype(np.int64)
+        self.resolution = self.model.facts.resolution
+        self.process = np.asarray(self.model.facts.process, np.int64)
         self.graph, self.computation = replay.graph, replay.computation
         nodes = self.graph.nodes
         self.locations = np.flatnonzero(np.diff(nodes.location_start))
@@ -277,9 +283,9 @@ class Scenarios:
         master = self.model.locations.master
         return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
 
-    def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[np.floating[Any]]) -> Change:
+    def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[Any]) -> Change:
         """Return the change that subtracts ticks from rows of the computation, given the node of each, ascending."""
-        return self.less_shares(of, np.array([of.size]), np.ones(1), less)
+        return self.less_shares(of, np.array([of.size]), np.ones(1), np.asarray(less, np.float64))
 
     def less_shares(
         self, of: NDArray[np.integer[Any]], n_rows: Ints, share: NDArray[np.float64], ticks: NDArray[Any]

@@ -135,10 +135,9 @@ def _of_hosts(s: Scenarios, evidence: Evidence, late: list[Cause], idle: list[Ca
 def _late_or_uneven(s: Scenarios, late: list[Cause], causes: Sequence[Cause]) -> list[Cause]:
     """Return the causes that processes are late for operations of kernels; after those in computation that gain clearly
     more than mending any of these could, as another process is late each time, or several are."""
-    n_others = max(distinct(np.asarray(s.model.facts.process)[s.model.locations.is_device]).size - 1, 1)
-    resolution = s.model.resolution
-    most = max((could_gain(c.gain / resolution, c.evidence, n_others) for c in late), default=np.inf)
-    uneven = [c for c in causes if is_uneven(c.kind, c.evidence) and c.gain / resolution > PREFERRED * most]
+    n_others = max(distinct(s.process[s.model.locations.is_device]).size - 1, 1)
+    most = max((could_gain(c.gain / s.resolution, c.evidence, n_others) for c in late), default=np.inf)
+    uneven = [c for c in causes if is_uneven(c.kind, c.evidence) and c.gain / s.resolution > PREFERRED * most]
     return _chosen(s, late, _chosen(s, uneven, [])) if uneven else late
 
 

@@ -38,9 +38,7 @@ def starts_of_devices(s: Scenarios) -> Columns:
     of_kernel = occurrence(combine(calls.process, np.where(is_launch, calls.kernel, -1)))
     is_first |= is_launch & (of_kernel == 0)
     ticks = calls.exit_time - calls.enter_time
-    is_long = (ticks >= LEAST * s.model.resolution) & (
-        ticks >= TIMES * usual(calls.process, calls.region, ticks, is_first)
-    )
+    is_long = (ticks >= LEAST * s.resolution) & (ticks >= TIMES * usual(calls.process, calls.region, ticks, is_first))
     return calls.take(np.flatnonzero(is_first & is_long))
 
 
