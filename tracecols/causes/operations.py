@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.points import NOBODY, Synchronisation, durations
+from tracecols.causes.points import NOBODY, Synchronisation, durations, pairs_of, points_of
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments
@@ -36,7 +36,6 @@ from tracecols.enhance.mpi.operation_waits import (
 )
 from tracecols.enhance.mpi.waits import ONE_TO_N
 from tracecols.enhance.scan.facts import Facts
-from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask
 
@@ -130,7 +129,8 @@ def operation_points(
     ]
     # an event that waits and makes others wait is a point that waits
     points = [_points(facts, quirks, w, waits=waits) for waits in (True, False) for w in found]
-    return Synchronisation(quirks, points, [_pairs(facts, quirks, w) for w in found], spill)
+    pairs = [pairs_of(w.delay, w.causing.event, w.waiting.event, durations(facts, quirks, w.ticks)) for w in found]
+    return Synchronisation(quirks, points, pairs, spill)
 
 
 def _points(facts: Facts, quirks: Quirks, w: Waiting, *, waits: bool) -> dict[str, Any]:
@@ -140,29 +140,18 @@ def _points(facts: Facts, quirks: Quirks, w: Waiting, *, waits: bool) -> dict[st
     partner = facts.process[other.location] if len(w.ticks) else np.zeros(0, np.int32)
     if waits and w.goes_on is not None:
         partner = np.where(w.goes_on, np.int32(-1), partner)
-    return {
-        "location": e.location,
-        "event": e.event,
-        "kind": POINTS.index("operation" if waits else "lets go on"),
-        "begin_time": e.enter_time,
-        "wait": durations(facts, quirks, w.ticks) if waits else 0,
-        "total": durations(facts, quirks, total),
-        "completion": durations(facts, quirks, np.maximum(total - w.ticks, 0) if waits else total),
-        "call_path": e.call_path,
-        "partner": partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
-        "communicator": NOBODY if w.communicator is None else w.communicator,
-        "set": -1,
-    }
-
-
-def _pairs(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
-    return {
-        "kind": DELAYS.index(w.delay),
-        "cause": w.causing.event,
-        "waiting": w.waiting.event,
-        "wait": durations(facts, quirks, w.ticks),
-        "communicator": NOBODY,
-    }
+    return points_of(
+        "operation" if waits else "lets go on",
+        e.location,
+        e.event,
+        e.enter_time,
+        e.call_path,
+        durations(facts, quirks, w.ticks) if waits else 0,
+        durations(facts, quirks, total),
+        completion=durations(facts, quirks, np.maximum(total - w.ticks, 0) if waits else total),
+        partner=partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
+        communicator=NOBODY if w.communicator is None else w.communicator,
+    )
 
 
 def _of_windows(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
