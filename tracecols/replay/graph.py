@@ -96,7 +96,6 @@ class Graph:
     ----------
     nodes : Nodes
     edges : Edges
-    n_hubs : int
     time : (n_all,) int64
         Recorded times of nodes and hubs, ticks.
     lag : (n_edges,) int64
@@ -109,7 +108,6 @@ class Graph:
 
     nodes: Nodes
     edges: Edges
-    n_hubs: int
     time: Ints
     counts: dict[str, int] = field(default_factory=dict)
     weight: Ints = field(default_factory=_none)
@@ -122,6 +120,11 @@ class Graph:
             if maxplus.weigh(self.nodes.begins_chain, e.start, e.head, self.time, self.weight):
                 self.lag = np.minimum(0, self.time[e.head] - self.time[e.tail])
         self._order, self._n_places, self.stuck = self._ordered()
+
+    @property
+    def n_hubs(self) -> int:
+        """Number of hubs."""
+        return self.time.size - self.nodes.kind.size
 
     @property
     def lags(self) -> Ints:
@@ -251,7 +254,7 @@ class Graph:
                     "  efficiencies of this trace can be had with the approximation of the ideal network"
                 )
             n_dropped += int(drop.sum())
-            graph = Graph(graph.nodes, e.where(~drop), graph.n_hubs, graph.time, graph.counts)
+            graph = Graph(graph.nodes, e.where(~drop), graph.time, graph.counts)
         if n_dropped:
             graph.counts[DROPPED] = n_dropped
         return graph
@@ -371,12 +374,11 @@ class GraphBuilder:
     def graph(self) -> Graph:
         """Return the graph, once all stages are complete. Raises AnalysisError if nodes wait for themselves."""
         nodes, found = self.nodes, self._found
-        n_hubs, edges = found.n - len(nodes), found.edges()
-        time = np.append(nodes.time, np.full(n_hubs, maxplus.NEVER))
+        time, edges = np.append(nodes.time, np.full(found.n - len(nodes), maxplus.NEVER)), found.edges()
         maxplus.time_hubs(edges.start, edges.head, len(nodes), time)
         self._counts.update(_not_known(self.model, nodes, edges))
         counts = {k: n for k, n in self._counts.items() if n}
-        graph = Graph(nodes, edges, n_hubs, time, counts).without_contradictions()
+        graph = Graph(nodes, edges, time, counts).without_contradictions()
         _hide_latencies(graph, self.model.locations.is_device, np.asarray(self.model.facts.process, np.int64))
         return graph
 
@@ -455,7 +457,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     lag = np.minimum(0, time[edges.head] - time[edges.tail])
     lag[is_more] = 0
     weight = np.append(graph.weight, np.zeros(n_more, np.int64))
-    result = Graph(nodes, edges, graph.n_hubs + n_more, time, graph.counts, weight, lag)
+    result = replace(graph, edges=edges, time=time, weight=weight, lag=lag)
     if result.stuck.any():
         raise AnalysisError(
             "the collective operations of this trace cannot synchronise: some process needs what another one sends "
