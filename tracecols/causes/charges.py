@@ -34,7 +34,7 @@ from tracecols.kernels.sums import Totals
 from tracecols.schema import Table
 from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import blocks
 
 ROUNDING = 2.0**-44
@@ -136,7 +136,7 @@ def _charged_by_kind(
     one past the last; the number of the pair, and the amount."""
     given, n_of = (pair, kind, factors.scale, factors.shares), np.zeros(n_kinds, np.int64)
     count_charges(*given, n_of)
-    begin = np.append(0, np.cumsum(n_of))
+    begin = offsets_of(n_of)
     chosen, cost = np.empty(begin[-1], np.int32), np.empty(begin[-1], factors.scale.dtype)
     list_charges(*given, begin[:-1].copy(), chosen, cost)
     return begin.tolist(), chosen, cost

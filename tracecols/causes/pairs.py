@@ -40,7 +40,7 @@ from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
 from tracecols.kernels.ranks import Ranks, count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.ahead import in_order, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
@@ -203,7 +203,7 @@ def _points(
     parts = [part for f in found for part in f.points]
     spans = _mark_rows(facts, parts, ranks, large)
     n = int(count_rows(ranks)) + int(ends.sum())
-    rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
+    rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), offsets_of(ends))
     is_divided = facts.call_paths.divider is not None
     types = {name: dtype or time_type(quirks) for name, dtype in OF_POINT.items()}
     needed = [name for name in OF_POINT if is_divided or name not in WITHIN_CALL]
@@ -707,5 +707,5 @@ def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -
     several = points.partner[in_set] < 0
     of_point[in_set[several]] = numbers[several] + channel.size
     of_point[lets_go_on] = np.arange(lets_go_on.size) + channel.size + first.size
-    start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
-    return kernels.Groups(of_point, channel, np.arange(sizes.size) >= channel.size, start, member)
+    is_listed = np.arange(sizes.size) >= channel.size
+    return kernels.Groups(of_point, channel, is_listed, offsets_of(sizes), member)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.grouping import Segments, occurrence
 from tracecols.enhance.scan.region_rules import called, either, in_role, named
 from tracecols.findings.cause import CLEARLY, NOBODY, Cause, tried
@@ -106,8 +106,7 @@ def _served(s: Scenarios, a: Accesses) -> Ints:
     turn = occurrence(location)
     order = np.lexsort((end, turn))
     before = np.append(-1, order[:-1])
-    is_first = np.append(True, turn[order][1:] != turn[order][:-1])
-    since = np.where(is_first, end[order] - a.ticks[order], end[before])
+    since = np.where(starts_run(turn[order]), end[order] - a.ticks[order], end[before])
     served = np.empty(end.size, np.int64)
     served[order] = np.minimum(a.ticks[order], end[order] - since)
     alike = n.size * int(Segments(turn, int(n[0])).min(served).sum()) >= ALIKE * served.sum()

@@ -95,7 +95,7 @@ def shape_of_sweeps(model: Model, is_here: Mask) -> Shape | None:
     blocks, first = np.unique(of, return_index=True)
     run = _runs(model, m, found, blocks, rows[first])
     begins = starts_run(run)
-    n_blocks = np.bincount(run - run[0])
+    n_blocks = np.bincount(run)
     n_sweeps = np.bincount(found.location[blocks[begins]])
     work, cost = _times(m, rows, of)
     under_way, overlap = _under_way(model, m, rows, found.blocks.corner[of])
@@ -133,8 +133,7 @@ def _runs(model: Model, m: CompoundTable, found: Sweeps, blocks: Ints, first: In
     last = latest_before(
         c.location.astype(np.int64), c.enter_time, found.location[blocks].astype(np.int64), m.recv_enter_time[first]
     )
-    key = np.stack([found.location[blocks], np.cumsum(found.starts)[blocks], last])
-    return np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]), dtype=np.int64)
+    return np.cumsum(starts_run(found.location[blocks], np.cumsum(found.starts)[blocks], last)) - 1
 
 
 def _under_way(model: Model, m: CompoundTable, rows: Ints, corner: NDArray[np.int8]) -> tuple[int, int]:
@@ -150,9 +149,8 @@ def _under_way(model: Model, m: CompoundTable, rows: Ints, corner: NDArray[np.in
     last = latest_before(c.location.astype(np.int64), c.enter_time, location, time)
     # rows of events are in the order of locations, and of time at each
     order = np.argsort(np.concatenate([m.send[rows], m.recv[rows]]), kind="stable")
-    key = np.stack([location, np.tile(corner.astype(np.int64), 2), last])[:, order]
     run = np.empty(2 * n, np.int64)
-    run[order] = np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]))
+    run[order] = np.cumsum(starts_run(location[order], np.tile(corner, 2)[order], last[order])) - 1
     sweep = np.unique(components(int(run.max()) + 1, run[:n], run[n:]), return_inverse=True)[1][run[:n]]
     begin, end = np.full(sweep.max() + 1, np.iinfo(np.int64).max), np.zeros(sweep.max() + 1, np.int64)
     np.minimum.at(begin, sweep, m.send_enter_time[rows])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.edges import Edges
 from tracecols.enhance.dataflow.grouping import combine, lookup
 from tracecols.kernels import tasks as kernels
@@ -67,7 +68,7 @@ def find_tasks(edges: Edges, location: NDArray[np.int32], mark: NDArray[np.uint8
     child = _unit_of(begin, last, links.tail[waits])
     awaited[child[child >= 0]] = number[ended[waits[child >= 0]]]
     place = location[leave[order]].astype(np.int64)
-    begins = np.append(True, (team[1:] != team[:-1]) | (place[1:] != place[:-1]))
+    begins = starts_run(team, place)
     creation = links.creation(begin)
     owner = _unit_of(begin, last, creation)
     owner[team[slot[owner]] != team[slot]] = -1
