@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from tracecols.causes.cuts import BatchCuts, Cutting, NestedCuts, cut_batches
 from tracecols.causes.edges import PeriodEdgeCollector, PeriodEdges, dividing_of
 from tracecols.causes.index import PointIndex
-from tracecols.causes.near import KeptTable, Near
+from tracecols.causes.near import KeptTable, near_rows
 from tracecols.causes.pairs import CREATED
 from tracecols.causes.points import ParallelRegions, Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
@@ -114,9 +114,8 @@ class Segments(NamedTuple):
         """Return the first entries of some runs of segments, one past their last, and the entries that these number."""
         bounds = np.append(first, np.maximum(first, stop)) - 1
         first, stop = self.ends.several_at(("end",), bounds, 0)[0].reshape(2, -1)
-        near = Near(self.entries, first, stop, large)
-        begin = near.place(first)
-        return begin, begin + (stop - first), intervals.Entries(*near.columns("call_path", "time"))
+        begin, (path, time) = near_rows(self.entries, first, stop, ("call_path", "time"), large)
+        return begin, begin + (stop - first), intervals.Entries(path, time)
 
 
 class _Collector:
