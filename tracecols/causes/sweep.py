@@ -507,18 +507,21 @@ def _stops(
             return np.where(THREADS_MEET[points.kind[here]], points.rows("set", here.start, here.stop), -1)
 
         of_team = large.computed(len(points), of_team.dtype, team_of)
-    of_kinds = ends, always, if_waits, if_forked, is_fork
-    of_pairs = _last_pairs(len(points), pairs, large), pairs.cause
     return causes.Stops(
-        index.start,
-        points.location,
-        points.kind,
-        index.waits_before,
-        of_team,
-        *of_pairs,
-        *of_kinds,
-        team_set,
-        team_member,
+        start=index.start,
+        location=points.location,
+        kind=points.kind,
+        waits_before=index.waits_before,
+        of_team=of_team,
+        pair_of=_last_pairs(len(points), pairs, large),
+        cause=pairs.cause,
+        ends=ends,
+        always=always,
+        if_waits=if_waits,
+        if_forked=if_forked,
+        forks=is_fork,
+        team_set=team_set,
+        team_member=team_member,
     )
 
 

@@ -191,7 +191,7 @@ def _pairs(one: Ints, other: Ints) -> Ints:
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     nodes = s.graph.nodes
     # a thread that has done nothing yet is being created, which happens once
-    is_new = s.begins_in_team & nodes.is_first[: len(nodes)]
+    is_new = s.begins_in_team & nodes.is_first
     mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]) & ~is_new)
     for where, of, family in largest(s, mine, s.weight[mine]):
         who = _outstanding(s, of) if kind != "regions" else NOBODY

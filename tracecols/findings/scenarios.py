@@ -276,12 +276,9 @@ class Scenarios:
         """Select the nodes at which threads other than the forking one begin in a team; (n_nodes,) bool."""
         nodes = self.graph.nodes
         # some recorders record an event of the thread before that of the team
-        of_team = (nodes.kind == NodeClass.OPENMP) | (
-            nodes.is_first[: len(nodes)] & (nodes.kind == NodeClass.COMPUTATION)
-        )
-        result = (nodes.mark & BEGUN > 0) & of_team
-        master = self.model.locations.master
-        return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
+        of_team = (nodes.kind == NodeClass.OPENMP) | (nodes.is_first & (nodes.kind == NodeClass.COMPUTATION))
+        is_other = self.model.locations.master[nodes.location] != nodes.location
+        return (nodes.mark & BEGUN > 0) & of_team & is_other
 
     def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[Any]) -> Change:
         """Return the change that subtracts ticks from rows of the computation, given the node of each, ascending."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Report
 from tracecols.replay.events import LocationEvents, events_of, new_times
@@ -21,9 +20,7 @@ class RetimedSource(StoreSource):
     def __init__(self, replay: Replay, changes: Changes, time: Ints) -> None:
         super().__init__(replay.model.store)
         self._replay, self._time = replay, time
-        self._factor: NDArray[np.float64] | None = None
-        if changes.scale:
-            self._factor = replay.scales_of(changes)
+        self._factor = replay.scales_of(changes) if changes.scale else None
         self.properties |= {REPLAYED: str(changes)}
         self.clock.length = max(int(time.max(initial=self.clock.origin)) - self.clock.origin, 0)
 
