@@ -242,7 +242,7 @@ class Computing:
         if not model.locations.is_cpu[self.locations].any():
             # kernels and copies may be regions of the same paradigms
             return np.zeros(len(paths), bool)
-        return np.asarray((model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
+        return (model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts
 
     @once
     def creates(self) -> Mask:

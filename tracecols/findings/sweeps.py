@@ -50,7 +50,7 @@ class Shape(NamedTuple):
     def duration(self, parts: Ints) -> NDArray[np.float64]:
         """Return the ticks of a sweep whose blocks are divided into `parts` each; (n,) float64."""
         n_steps = self.n_blocks * parts + self.n_ranks - 1
-        return np.asarray(n_steps * (self.work / parts + self.cost), np.float64)
+        return n_steps * (self.work / parts + self.cost)
 
     def filling(self, parts: int) -> float:
         """Return the part of a sweep in which its pipeline is filled and drained, if blocks are divided."""

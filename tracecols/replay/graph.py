@@ -641,7 +641,7 @@ def _that_met(model: Model, nodes: Nodes, call: Ints, at: Ints) -> Ints:
     _, group = np.unique(m.collective[at], return_inverse=True)
     segments = Segments(group, int(group.max(initial=-1)) + 1)
     met = segments.min(m.exit_time[at]) >= segments.max(m.enter_time[at])
-    return np.asarray(at[met[group]], np.int64)
+    return at[met[group]]
 
 
 def _times(nodes: Nodes, at: Ints) -> Ints:
@@ -800,7 +800,7 @@ def _of_queues(model: Model) -> Mask:
     group, first = number(combine(locks.process, locks.lock))
     signalled = np.zeros(first.size, bool)
     signalled[group[waits & (locks.signal >= 0)]] = True
-    return np.asarray(signalled[group] & ~(waits & (locks.signal < 0)), np.bool_)
+    return signalled[group] & ~(waits & (locks.signal < 0))
 
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:

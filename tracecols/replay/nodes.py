@@ -102,7 +102,7 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
 
 def mpi_regions(regions: Regions) -> Mask:
     """Return a mask of the MPI calls; a region named PARALLEL represents the whole program and is excluded."""
-    return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
+    return (regions.paradigm == "mpi") & (regions.lower != "parallel")
 
 
 _NOT_WAITING = (
