@@ -320,7 +320,7 @@ def _together(
 def join_nodes(slices: list[Nodes], facts: Facts, idle: Ints) -> Nodes:
     """Join the nodes of all slices, which have whole locations; `slices` is emptied. `idle` are locations that enter no
     region."""
-    sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
+    sizes = np.sum([np.zeros(facts.n_locations, np.int64), *(np.diff(of.location_start) for of in slices)], axis=0)
     start, last = offsets_of(sizes), facts.n_locations - 1
     n_events = int(facts.first_rows[last] + facts.store.n_rows("events", last)) if facts.n_locations else 0
     time, kind, role, mark = (np.empty(start[-1], of) for of in (np.int64, np.int8, np.uint8, np.uint8))
