@@ -49,12 +49,7 @@ def kinds_that(*actions: int) -> tuple[EventKind, ...]:
 
 
 def action_table(*actions: int) -> NDArray[np.uint8]:
-    """Return the action of each kind; NOTHING for kinds with other actions than the given ones.
-
-    Returns
-    -------
-    (256,) uint8
-    """
+    """Return the action of each kind, (256,) uint8; NOTHING for kinds with other actions than the given ones."""
     table = np.full(256, NOTHING, np.uint8)
     for action in actions:
         table[list(kinds_that(action))] = action

@@ -25,15 +25,9 @@ MOST = 3
 
 
 def start(n: int) -> list[subprocess.Popen[bytes]]:
-    """Start processes that compile the kernels of an analysis, those it calls last first; the caller has to end them.
-
-    Parameters
-    ----------
-    n : int
-        How many; at most `MOST` are started.
-    """
-    n = min(n, MOST)
-    nothing = subprocess.DEVNULL
+    """Start n processes, at most `MOST`, that compile the kernels of an analysis, those it calls last first; the caller
+    has to end them."""
+    n, nothing = min(n, MOST), subprocess.DEVNULL
     # -P: do not import modules of the same name from the current folder
     return [
         subprocess.Popen(
@@ -44,13 +38,8 @@ def start(n: int) -> list[subprocess.Popen[bytes]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Compile a share of the listed kernels, from the last one on, at low priority, and leave them on disk.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        The share, counted from 0; the number of shares.
-    """
+    """Compile a share of the listed kernels, from the last one on, at low priority, and leave them on disk. Arguments
+    are the share, counted from 0, and the number of shares."""
     if hasattr(os, "nice"):
         os.nice(10)
     k, n = map(int, arguments)

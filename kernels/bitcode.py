@@ -34,16 +34,8 @@ _lock = Lock()
 
 
 def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[..., Any] | None:
-    """Make machine code from the bitcode of a kernel, and keep it for other processes; None if there is no bitcode for
-    this version of Python and of numba.
-
-    Parameters
-    ----------
-    function : callable
-        The plain function.
-    kinds : tuple
-        Kinds of its arguments.
-    """
+    """Make machine code from the bitcode of a kernel, given as plain function, and keep it for other processes; None if
+    there is no bitcode for this version of Python and of numba."""
     with _lock:
         bitcode = None if settings() else _members()
         member = "" if bitcode is None else member_of(function, kinds)
@@ -108,5 +100,4 @@ def _machine_code(bitcode: bytes) -> bytes:
         codemodel="jitdefault",
         jit=True,
     )
-    found: bytes = machine.emit_object(binding.parse_bitcode(bitcode))
-    return found
+    return machine.emit_object(binding.parse_bitcode(bitcode))

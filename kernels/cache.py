@@ -45,31 +45,15 @@ class Code(NamedTuple):
 
 
 def load(function: Callable[..., Any], kinds: tuple[Kind, ...]) -> Callable[..., Any] | None:
-    """Load the machine code of a kernel for arguments of some kinds; None if there is none.
-
-    Parameters
-    ----------
-    function : callable
-        The plain function.
-    kinds : tuple
-        Kinds of its arguments.
-    """
+    """Load the machine code of a kernel, given as plain function, for arguments of some kinds; None if there is
+    none."""
     path = _path(function, kinds)
     found = None if path is None else _read(path)
     return None if found is None else linked(function, found)
 
 
 def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], code: Code) -> None:
-    """Keep the machine code of a kernel for other processes; warn if that is not possible.
-
-    Parameters
-    ----------
-    function : callable
-        The plain function.
-    kinds : tuple
-        Kinds of its arguments.
-    code : Code
-    """
+    """Keep the machine code of a kernel for other processes; warn if that is not possible."""
     found = _path(function, kinds)
     if found is None:
         return
@@ -84,19 +68,9 @@ def keep(function: Callable[..., Any], kinds: tuple[Kind, ...], code: Code) -> N
 
 
 def code_of(result: Any, code: bytes) -> Code:
-    """Return the code of a kernel that numba has compiled, with the names needed to call it.
-
-    Parameters
-    ----------
-    result : numba.core.compiler.CompileResult
-    code : bytes
-        Its bitcode or machine code.
-
-    Raises
-    ------
-    TypeError
-        If the kernel refers to Python objects, which cannot be kept in a file.
-    """
+    """Return the code of a kernel, bitcode or machine code, with the names needed to call it, given what numba has
+    compiled (`numba.core.compiler.CompileResult`). Raises TypeError if the kernel refers to Python objects, which
+    cannot be kept in a file."""
     environments = result._find_referenced_environments()
     if any(e.consts for e in environments):
         raise TypeError(f"the kernel {result.fndesc.qualname} refers to objects, which code in a file cannot")
@@ -145,10 +119,7 @@ def linked(function: Callable[..., Any], found: Code) -> Callable[..., Any]:
             ctypes.c_void_p.from_address(engine.get_global_value_address(name)).value = id(environment)
         address = engine.get_function_address(found.wrapper)
     module, doc = sys.modules[function.__module__], function.__doc__ or ""
-    linked: Callable[..., Any] = _extension("_dynfunc").make_function(
-        module, function.__name__, doc, address, environment, (engine,)
-    )
-    return linked
+    return _extension("_dynfunc").make_function(module, function.__name__, doc, address, environment, (engine,))
 
 
 @cache
@@ -287,13 +258,8 @@ def _user() -> int:
 
 
 def _find_private_folder(parent: Path) -> Path | None:
-    """Find or make a folder that no one else can write to: the code read from it is executed.
-
-    Parameters
-    ----------
-    parent : Path
-        Folder of temporary files.
-    """
+    """Find or make a folder, in a folder of temporary files, that no one else can write to: the code read from it is
+    executed."""
     path = parent / f"tracecols-kernels-{_user()}"
     why = "neither the folder of tracecols nor one in the home directory can be written"
     try:
@@ -311,15 +277,8 @@ def _find_private_folder(parent: Path) -> Path | None:
 
 
 def _is_private(path: Path, *, is_shared: bool = False) -> bool:
-    """Return whether only this user and the administrator can create files in a folder, or replace their files in a
-    shared one.
-
-    Parameters
-    ----------
-    path : Path
-    is_shared : bool, optional
-        Others may create files there, but cannot rename those of this user: the folder is sticky.
-    """
+    """Return whether only this user and the administrator can create files in a folder; or, if it is shared, whether
+    others may create files there but cannot rename those of this user: the folder is sticky."""
     found = path.stat() if is_shared else path.lstat()
     owners = {0, _user()} if is_shared else {_user()}
     closed = not found.st_mode & 0o022 or (is_shared and bool(found.st_mode & stat.S_ISVTX)) or os.name == "nt"

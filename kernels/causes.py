@@ -251,7 +251,8 @@ def choose_causes(waiting, wait, cause, chosen):
 
 @kernel
 def keep_causes(n, chosen, waiting, wait, cause, wait_of_point, kept):
-    """List the chosen pairs whose points differ, by waiting point, and set the waits of all other points to 0.
+    """List the chosen pairs whose points differ, by waiting point, and set the waits of all other points to 0. Return
+    one past the last one that is kept.
 
     Parameters
     ----------
@@ -261,11 +262,6 @@ def keep_causes(n, chosen, waiting, wait, cause, wait_of_point, kept):
         As for `choose_causes`.
     wait_of_point : (n_points,) as `wait`, written
     kept : (any,) int32 or int64, written
-
-    Returns
-    -------
-    int
-        One past the last.
     """
     for i in range(chosen.size):
         wait_of_point[i] = 0
@@ -565,7 +561,7 @@ def _divide_by_period(path, x, p, spread, shares, n, sums):
 @kernel
 def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, of_labels, charged, labelled):
     """Charge call paths with the costs of pairs, in proportion to the excess time spent on them, location by location;
-    likewise by period.
+    likewise by period. Return the number of charges by call path, and of those by call path in a period.
 
     Parameters
     ----------
@@ -583,11 +579,6 @@ def charge_call_paths(pair, amount, lost, spread, shares, of_period, of_paths, o
         element, at index -1, is for null. All zero and false between locations.
     charged, labelled : Charged, written
         By call path, and by call path in a period.
-
-    Returns
-    -------
-    n_charged, n_labelled : int
-        Number of charges.
     """
     n, n_charged, n_labels, n_labelled = 0, 0, 0, 0
     # consecutive pairs usually lie in the same period: whole ticks are summed up until the period changes
@@ -688,18 +679,13 @@ def _stops_at(s, stops):
 
 @kernel
 def list_path_stops(stops, found, origin):
-    """List the points from which the critical path may jump to another point, and their targets.
+    """List the points from which the critical path may jump to another point, and their targets. Return their number.
 
     Parameters
     ----------
     stops : Stops
     found, origin : (n_points,) int64, written
         The points, ascending, and those at which the path continues.
-
-    Returns
-    -------
-    int
-        How many there are.
     """
     n = 0
     for s in range(stops.kind.size):
@@ -713,7 +699,8 @@ def list_path_stops(stops, found, origin):
 
 @kernel
 def walk_critical_path(begin, is_single, stops, seen, work, until, path):
-    """Walk the critical path back through time, from stop to stop; only points on it are visited.
+    """Walk the critical path back through time, from stop to stop; only points on it are visited. Return the number of
+    stops.
 
     Parameters
     ----------
@@ -731,11 +718,6 @@ def walk_critical_path(begin, is_single, stops, seen, work, until, path):
     path : (3, n_points + 1) int32 or int64, written
         In the order of the walk: stops (-1 is the beginning of a location), the points up to which their locations are
         on the path, and the points at which it continues (-1 none).
-
-    Returns
-    -------
-    int
-        How many stops there are.
     """
     n_found, n = 0, 1
     work[0] = begin

@@ -401,7 +401,8 @@ def charge_waits(which, waits, operations, hosts, met, cells, mine, theirs, comp
 
 @kernel
 def walk_path(host, operation, time, operations, hosts, other, cause, high_of, stretches):
-    """Follow the critical path from its end to the begin of the trace, over hosts and streams of all processes.
+    """Follow the critical path from its end to the begin of the trace, over hosts and streams of all processes. Return
+    the number of stretches.
 
     Parameters
     ----------
@@ -417,11 +418,6 @@ def walk_path(host, operation, time, operations, hosts, other, cause, high_of, s
     stretches : (5, room) int64
         To be filled, the last stretch first: line of the host, or the line that launches; operation or `HOST`; begin;
         end; and the exit after which a host continues, -1 none.
-
-    Returns
-    -------
-    int
-        Number of stretches.
     """
     o, t, n = operation, time, 0
     while t > hosts.first and n < stretches.shape[1]:
@@ -468,7 +464,8 @@ def spend_stretches(host, cell, begin, end, hosts, sums):
 
 @kernel
 def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_cell, depth, line_time, line_cell):
-    """Merge the threads of a process into one line: at any time the most recently entered of all open regions.
+    """Merge the threads of a process into one line: at any time the most recently entered of all open regions. Return
+    the number of entries of the line.
 
     Parameters
     ----------
@@ -481,11 +478,6 @@ def merge_threads(thread, time, is_enter, cell, stack_start, stack_time, stack_c
         Zero.
     line_time, line_cell : (n,) int64
         To be filled: time from which on the line is in a cell, and the cell; -1 none.
-
-    Returns
-    -------
-    int
-        How many there are.
     """
     n = 0
     for k in range(thread.size):

@@ -266,6 +266,7 @@ def shift_between(time, node, node_time, node_shift, shrink, stretch):
 @kernel
 def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stretch, shift):
     """Compute the shifts of the events of a location from those of its nodes, or of a location that it follows; O(n).
+    Return the number of nodes that are not after the last event.
 
     Between two nodes, the larger of two shifts counts: the one that remains of the first node, which shrinks, and the
     one that leads to the second node, which grows evenly, no slower than it may.
@@ -284,11 +285,6 @@ def shift_events(row, time, node_row, node_time, node_shift, node, shrink, stret
         Share of the time that passes by which a shift decreases after a node, and grows before it.
     shift : (n,) int64
         Ticks to be added; raised to the shifts found, which are not negative.
-
-    Returns
-    -------
-    int
-        Number of nodes that are not after the last event.
     """
     for i in range(row.size):
         while node < node_row.size and node_row[node] <= row[i]:

@@ -280,7 +280,7 @@ def collect_with_edges(dividing, noted, start, events, meaning, marks, nested, c
 
 @kernel
 def note_last_edges(dividing, noted, own, until, collected):
-    """Record the beginnings of bins after the last event of a location.
+    """Record the beginnings of bins after the last event of a location. Return whether there was room for all.
 
     Parameters
     ----------
@@ -290,11 +290,6 @@ def note_last_edges(dividing, noted, own, until, collected):
         The call path that is charged with the time until the end; -1 none.
     until : float or int
         The end.
-
-    Returns
-    -------
-    bool
-        Whether there was room for all.
     """
     _, state, last, open_sum, _ = collected
     bins, nothing = dividing.bins, last.dtype.type(0)

@@ -250,10 +250,7 @@ def close_team(pending, sample, scratch, found):
             continue
         n_rows = around[STOP_ROW] - found.counted[k, N_COUNTED + THREADS]
         is_simple = n_rows == 1 + (around[FORK] >= 0) and found.around[k, END] == scratch.state[DIRECT]
-        found.around[k, STOP_ROW], found.around[k, END], found.around[k, JOIN] = (
-            around[STOP_ROW],
-            around[END],
-            around[JOIN],
-        )
+        for column in (STOP_ROW, END, JOIN):
+            found.around[k, column] = around[column]
         if not is_simple:
             found.begin[k], found.end[k] = LAST, LAST

@@ -29,7 +29,7 @@ def find_range(key):
 
 @kernel
 def number_in_range(key, low, number, group, first):
-    """Number the distinct keys of a range in order of their first appearance.
+    """Number the distinct keys of a range in order of their first appearance. Return the number of groups.
 
     Parameters
     ----------
@@ -39,11 +39,6 @@ def number_in_range(key, low, number, group, first):
         Number of each key; -1 initially.
     group, first : (n,) int64
         Filled, see `number_groups`; `first` as far as there are groups.
-
-    Returns
-    -------
-    int
-        Number of groups.
     """
     n_groups = 0
     for i in range(key.size):
@@ -104,19 +99,8 @@ def number_by_hash(key, start, n_groups, group, first, table):
 
 
 def number_groups(key: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the distinct keys in order of their first appearance.
-
-    Parameters
-    ----------
-    key : (n,) int64
-
-    Returns
-    -------
-    group : (n,) int64
-        Number of each element's key.
-    first : (n_groups,) int64
-        First element of every group.
-    """
+    """Number the distinct keys in order of their first appearance: return the number of each element's key, (n,) int64,
+    and the first element of every group, (n_groups,) int64."""
     n = key.size
     group, first = np.empty(n, np.int64), np.empty(n, np.int64)
     low, high = find_range(key)
@@ -175,14 +159,8 @@ def find_in_blocks(key, shift, block_start, wanted, found):
 
 
 def find_ascending(key: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions of wanted keys among ascending ones, of equal keys the first, or -1; (m,) int64.
-
-    Parameters
-    ----------
-    key : (n,) int64
-        Ascending; the largest less the smallest fits in 63 bits.
-    wanted : (m,) int64
-    """
+    """Return the positions of wanted keys among ascending ones, of equal keys the first, or -1; (n_wanted,) int64. The
+    largest key less the smallest fits in 63 bits."""
     found = np.full(wanted.size, -1, np.int64)
     if key.size:
         span = int(key[-1]) - int(key[0])
@@ -285,19 +263,8 @@ def add_neighbours(key, value, keys, sums):
 
 
 def sum_ascending(key: NDArray[np.int64], value: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add up the values of each key.
-
-    Parameters
-    ----------
-    key : (n,) int64
-        Ascending.
-    value : (n,) int64
-
-    Returns
-    -------
-    keys, sums : (n_sums,) int64
-        Keys whose sum is not zero, and these sums.
-    """
+    """Add up the values of each of ascending keys: return the keys whose sum is not zero, and these sums; (n_sums,)
+    int64 each."""
     keys, sums = np.empty(key.size, np.int64), np.empty(key.size, np.int64)
     n = add_neighbours(key, np.ascontiguousarray(value), keys, sums)
     return (keys, sums) if n == key.size else (keys[:n].copy(), sums[:n].copy())
@@ -319,19 +286,8 @@ def find_neighbours(group, role, last, result):
 
 
 def pair_neighbours(group: NDArray[np.int64], role: NDArray[np.int8], n_groups: int) -> NDArray[np.int64]:
-    """Pair each second with the first directly before it among the elements of its group.
-
-    Parameters
-    ----------
-    group : (n,) int64
-    role : (n,) int8
-        1 first, 2 second, 0 neither.
-
-    Returns
-    -------
-    (n,) int64
-        For each second its first, for each first its second, -1 for all others.
-    """
+    """Pair each second (role 2) with the first (role 1) directly before it among the elements of its group: return for
+    each second its first, for each first its second, -1 for all others; (n,) int64."""
     result = np.empty(group.size, np.int64)
     find_neighbours(group, role, np.full(n_groups, -1, np.int64), result)
     return result
@@ -356,18 +312,8 @@ def join_lists(left, right, head, tail, following, result):
 
 
 def join_in_order(left: NDArray[np.int64], right: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-    """Match the k-th element of each group on the right with the k-th of the same group on the left.
-
-    Parameters
-    ----------
-    left, right : (n,), (m,) int64
-        Groups.
-
-    Returns
-    -------
-    (m,) int64
-        Element on the left, or -1.
-    """
+    """Match the k-th element of each group on the right with the k-th of the same group on the left: return for each
+    element on the right the one on the left, or -1; (n_right,) int64."""
     head, tail, following = np.full(n_groups, -1, np.int64), np.empty(n_groups, np.int64), np.empty_like(left)
     result = np.empty(right.size, np.int64)
     join_lists(left, right, head, tail, following, result)

@@ -11,6 +11,7 @@ SIZE, ABOVE, BELOW, ABSENT = range(4)
 @kernel
 def compare_with_mean(call_path, first, stop, locations, mean, start, location, value, how, key, result):
     """Compare the values of call paths at locations with a mean, missing values as zero; O(values written and skipped).
+    Return the number of results.
 
     Parameters
     ----------
@@ -33,11 +34,6 @@ def compare_with_mean(call_path, first, stop, locations, mean, start, location, 
         `call path << 32 | location` of each result, ascending.
     result : (>= n_results,) float64, written
         The results that are not zero.
-
-    Returns
-    -------
-    int
-        Number of results.
     """
     n = 0
     for k in range(call_path.size):

@@ -107,13 +107,8 @@ def _type_of(kernel: Kernel, _context: Any) -> Any:
 
 
 def load_numba() -> Any:
-    """Import numba, and register `Kernel` with it.
-
-    Raises
-    ------
-    TracecolsError
-        If the environment has a number of threads that numba does not accept.
-    """
+    """Import numba, and register `Kernel` with it. Raises TracecolsError if the environment has a number of threads
+    that numba does not accept."""
     with _lock:
         numba = _import_numba()
         while _on_load:

@@ -167,11 +167,8 @@ def count_tails(tail, count):
 @kernel
 def place_edges(found, at, head, is_inferred, length, steps):
     """Write edges grouped by tail; `at` holds the position of the next edge of each tail."""
-    several_inferred, several_lengths, several_steps = (
-        found.is_inferred.size > 1,
-        found.length.size > 1,
-        found.steps.size > 1,
-    )
+    several_inferred, several_lengths = found.is_inferred.size > 1, found.length.size > 1
+    several_steps = found.steps.size > 1
     for i in range(found.tail.size):
         e = at[found.tail[i]]
         at[found.tail[i]] += 1
@@ -196,14 +193,9 @@ def time_hubs(edge_start, head, n_nodes, time):
 @kernel
 def weigh(is_first, edge_start, head, time, weight):
     """Find the ticks between the last dependency of each node and itself in recorded time; 0 where it depends on
-    nothing.
+    nothing. Return the number of edges with a negative lag.
 
     An edge whose head was recorded before its tail has a negative lag of that size.
-
-    Returns
-    -------
-    int
-        Number of edges with a negative lag.
     """
     n, n_late = is_first.size, 0
     for v in range(time.size):

@@ -32,21 +32,9 @@ def search_smaller(values, item, start, stop, following, stack, result):
 def first_smaller(
     values: NDArray[np.int64], item: NDArray[np.int64], start: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Find, for some elements, the first smaller one within a range that lies after them.
-
-    Parameters
-    ----------
-    values : (n,) int64
-    item : (m,) int64
-        Elements to look from.
-    start, stop : (m,) int64
-        Range of each: `start <= j < stop`, with `item < start`.
-
-    Returns
-    -------
-    (m,) int64
-        The first j with `values[j] < values[item]`, or -1. O(n + m) for ranges that begin right after their element.
-    """
+    """Find, for some elements (`item`), the first smaller one within a range that lies after them: the first j with
+    `start <= j < stop` and `values[j] < values[item]`, or -1; (n_items,) int64. O(values + items) for ranges that begin
+    right after their element."""
     following, stack, result = np.empty_like(values), np.empty_like(values), np.empty(item.size, np.int64)
     # some callers pass arrays read from files, which are read-only: the kernel is compiled for read-only arrays alone
     given = values.view(), item.view(), start.view(), stop.view()
@@ -78,13 +66,8 @@ def sort_by_number(number, start, order):
 
 
 def order_by(*keys: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the stable order of rows by columns of small integers, the first column the most significant; (n,) int64.
-
-    Parameters
-    ----------
-    *keys : (n,) int
-        Numbers from -1 on. The work grows with the rows and with the largest number.
-    """
+    """Return the stable order of rows by columns of small integers from -1 on, the first column the most significant;
+    (n,) int64. The work grows with the rows and with the largest number."""
     order = np.arange(keys[0].size)
     for key in reversed(keys):
         values = key[order].astype(np.int64)

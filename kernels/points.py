@@ -164,7 +164,7 @@ def place_points(found, rows, first, stop, before, out):
 
 @kernel
 def place_pairs(found, rows, out):
-    """Write the pairs whose points are known, one after the other.
+    """Write the pairs whose points are known, one after the other. Return their number.
 
     Parameters
     ----------
@@ -172,11 +172,6 @@ def place_pairs(found, rows, out):
         Columns of one element hold for all rows.
     rows : Rows
     out : Pairs, written
-
-    Returns
-    -------
-    int
-        Number of pairs written.
     """
     n, near_cause, near_waiting = 0, 0, 0
     for i in range(found.cause.size):

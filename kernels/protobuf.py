@@ -113,26 +113,14 @@ class Instants(NamedTuple):
     """(n_values,) bool: texts are numbers from 0, as names are."""
 
 
-class Drawn(NamedTuple):
-    """Output of `timeline.draw_events`, in nanoseconds."""
-
-    time: Any
-    """(n,) int64"""
-    what: Any
-    """(n,) uint8"""
-    name: Any
-    """(n,) int32"""
-    mark: Any
-    """(n,) int64"""
-
-
 @kernel
 def encode_events(drawn, instants, start, track, category, out):
-    """Encode slices and instants of one track.
+    """Encode slices and instants of one track. Return the next one to encode, and the number of bytes written.
 
     Parameters
     ----------
-    drawn : Drawn
+    drawn : timeline.Drawn
+        In nanoseconds.
     instants : Instants
     start : int
         The first to encode.
@@ -142,11 +130,6 @@ def encode_events(drawn, instants, start, track, category, out):
         Interned category of every name. Names count from 0, their interned numbers from 1.
     out : (room,) uint8
         Filled.
-
-    Returns
-    -------
-    i, n : int
-        The next to encode, and the number of bytes written.
     """
     time, what, name, mark = drawn
     mark_name, flow, step, values, is_text = instants

@@ -191,7 +191,8 @@ class FoundComputation(NamedTuple):
 
 @kernel
 def add_computation(events, does, parent, ranks, kind, state, sums, found):
-    """Add up the time between the nodes of some locations by call path; O(n).
+    """Add up the time between the nodes of some locations by call path; O(n). Return the number of rows of these
+    events.
 
     Parameters
     ----------
@@ -209,11 +210,6 @@ def add_computation(events, does, parent, ranks, kind, state, sums, found):
         Empty at first.
     found : FoundComputation
         Result.
-
-    Returns
-    -------
-    int
-        Number of rows of these events.
     """
     v, seen, last, path = state[NEXT_NODE], state[N_EVENTS], state[TIME], state[PATH]
     is_changed, n_open, n = state[CHANGED] == 1, state[N_OPEN], 0
@@ -308,7 +304,7 @@ def find_losses(places, moments, losses):
 
 @kernel
 def compare_losses(places, before, after, node, less):
-    """Find the nodes before which the lost or idle ticks of two scenarios differ; O(n).
+    """Find the nodes before which the lost or idle ticks of two scenarios differ; O(n). Return their number.
 
     Parameters
     ----------
@@ -318,11 +314,6 @@ def compare_losses(places, before, after, node, less):
         Result: these nodes, ascending; filled as far as there are any.
     less : (3, n_nodes) int64
         Result: decrease of the lost and of the idle ticks before them, and of the lost ticks that are not waiting.
-
-    Returns
-    -------
-    int
-        How many there are.
     """
     start, n = places.location_start, 0
     for location in range(start.size - 1):

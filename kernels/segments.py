@@ -109,7 +109,7 @@ def _put_mark(n, row, what, value, marks):
 @kernel
 def list_marks(points, fork, end, others, marks, of_point):
     """Merge the points and other marks of some locations in the order of their rows; at the same row, points come
-    first.
+    first. Return the number of marks.
 
     Parameters
     ----------
@@ -121,11 +121,6 @@ def list_marks(points, fork, end, others, marks, of_point):
         With room for all points and others.
     of_point : (n_own_points,) int64, written
         Mark of each point, -1 for the ends of locations.
-
-    Returns
-    -------
-    int
-        Number of marks.
     """
     n, other, entered, i = 0, 0, 0, 0
     nothing = marks.value.dtype.type(0)
@@ -643,13 +638,8 @@ def collect_segments(start, stop, events, meaning, marks, nested, collected):
                 state[IDLES] = 1 if mine == END_IN_TEAM else 0
             mark += 1
         i += 1
-    state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS], state[N_MARKS], state[N_NESTED] = (
-        n,
-        n_entries,
-        n_segments,
-        mark,
-        k,
-    )
+    state[N_LISTED], state[N_ENTRIES], state[N_SEGMENTS] = n, n_entries, n_segments
+    state[N_MARKS], state[N_NESTED] = mark, k
     last[0] = before
     return i
 

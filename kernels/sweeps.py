@@ -79,7 +79,7 @@ def _add_call(side, first, last, rows, n):
 
 @kernel
 def find_single(side, enter, recv, rows):
-    """Find the messages with a side of calls that receive at most one along each dimension.
+    """Find the messages with a side of calls that receive at most one along each dimension. Return their number.
 
     Parameters
     ----------
@@ -89,11 +89,6 @@ def find_single(side, enter, recv, rows):
         ENTER of the call that receives each, -1 none, and the receive event. Messages of a call are adjacent.
     rows : (n + 1,) int64
         Filled as far as there are any: messages, those of a call in the order of the dimensions.
-
-    Returns
-    -------
-    int
-        How many there are.
     """
     n, first, call = 0, 0, -1
     for i in range(side.size):
@@ -154,7 +149,7 @@ def _corner(side, low, high, has):
 @kernel
 def divide_blocks(side, location, has, first, corner):
     """Divide messages, location by location in the order in which they were received, into blocks of sweeps (see
-    `patterns.wavefront.read_sweeps`).
+    `patterns.wavefront.read_sweeps`). Return the number of blocks.
 
     Parameters
     ----------
@@ -166,11 +161,6 @@ def divide_blocks(side, location, has, first, corner):
     corner : (n,) int8
         Both filled as far as there are blocks: the first message of each, and the corner where its sweep begins, -1
         none.
-
-    Returns
-    -------
-    int
-        Number of blocks.
     """
     n_blocks, begin = 0, 0
     while begin < side.size:

@@ -87,7 +87,8 @@ def count_turn(t, process, location, n_teams, last, teams):
 
 @kernel
 def list_begins(locations, meaning, kind, team, n_defined, last, teams, begins):
-    """List the begins of locations, and number the teams of processes.
+    """List the begins of locations, and number the teams of processes. Return the number of begins in undefined teams,
+    and of teams of processes.
 
     Parameters
     ----------
@@ -105,11 +106,6 @@ def list_begins(locations, meaning, kind, team, n_defined, last, teams, begins):
         number of the team of that process; written, initially -1.
     teams : ProcessTeams, written
     begins : Begins, written
-
-    Returns
-    -------
-    n_undefined, n_teams : int
-        Number of begins in undefined teams, and of teams of processes.
     """
     n_undefined, n_teams, unknown = 0, np.int64(0), last.shape[1] - locations.forker.size
     for k in range(locations.chosen.size):
@@ -253,7 +249,8 @@ def number_calls(count, node, team, first_node, number, first_begin, call_path, 
 
 @kernel
 def list_constructs(call_path, begin, enter, role, listed):
-    """List the call instances of constructs that threads execute in teams.
+    """List the call instances of constructs that threads execute in teams. Return their number, and whether they are in
+    the order of their ENTERs.
 
     Parameters
     ----------
@@ -263,11 +260,6 @@ def list_constructs(call_path, begin, enter, role, listed):
         Role of the construct of each call path; -1 none.
     listed : (n,) int64, written
         The call instances.
-
-    Returns
-    -------
-    n, ascends : int, bool
-        Number of these, and whether they are in the order of their ENTERs.
     """
     n, ascends = 0, True
     for i in range(call_path.size):

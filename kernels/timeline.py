@@ -287,7 +287,8 @@ def draw_end(last_time, state, view, task_top, frames, out):
 
 @kernel
 def divide_intervals(begin, end, lane, ends, depth):
-    """Divide intervals among lanes so that those of one lane nest; each takes the first lane in which it does.
+    """Divide intervals among lanes so that those of one lane nest; each takes the first lane in which it does. Return
+    the number of intervals placed, which is less than n if lanes or room did not suffice.
 
     Parameters
     ----------
@@ -297,11 +298,6 @@ def divide_intervals(begin, end, lane, ends, depth):
         Filled.
     ends, depth : (n_lanes, room), (n_lanes,) int64
         Scratch: the ends of the intervals that are open in every lane, and their number; `depth` is 0 initially.
-
-    Returns
-    -------
-    int
-        Number of intervals placed; less than n if lanes or room did not suffice.
     """
     for i in range(begin.size):
         found = -1

@@ -10,7 +10,8 @@ from tracecols.kernels.stacks import find_slot
 
 @kernel
 def merge_call_paths(start, at, above, entry, time, place, row, number, merged_parent, merged_entry, chosen, table):
-    """Number the call paths of all locations so that those with the same entry below the same parent are merged.
+    """Number the call paths of all locations so that those with the same entry below the same parent are merged. Return
+    the number of merged call paths.
 
     Repeats passes over the locations until all are done: a call path may be below one of any other location.
 
@@ -30,11 +31,6 @@ def merge_call_paths(start, at, above, entry, time, place, row, number, merged_p
         Of the merged call paths: number above, -1 for roots; entry; the earliest of its call paths.
     table : (2 ** k,) int64
         Zeros, at least 2 n.
-
-    Returns
-    -------
-    int
-        Number of merged call paths.
     """
     n = 0
     again = True
@@ -111,7 +107,8 @@ def number_depth_first(parent, order, size, position, following, depth):
 
 @kernel
 def cells_above(call_path, location, parent, latest, key):
-    """Find the cells of a call tree that have a value in or below them; O(n) in the number of those found.
+    """Find the cells of a call tree that have a value in or below them; O(n) in the number of those found. Return their
+    number.
 
     Parameters
     ----------
@@ -123,11 +120,6 @@ def cells_above(call_path, location, parent, latest, key):
         -1; the location with which each call path was found last.
     key : (n_found,) int64
         Filled with ``call_path << 32 | location`` as far as there is room: empty to count first.
-
-    Returns
-    -------
-    int
-        Number of cells found.
     """
     n = 0
     for i in range(call_path.size):

@@ -30,13 +30,8 @@ def _compile(kernel: Kernel, kinds: tuple[Kind, ...]) -> bytes:
 
 
 def write(path: Path) -> None:
-    """Write bitcode of the kernels of `ahead.json`, unless a file has it already.
-
-    Parameters
-    ----------
-    path : Path
-        The archive; an older one is replaced when the new one is complete.
-    """
+    """Write bitcode of the kernels of `ahead.json` to an archive, unless that has it already; an older one is replaced
+    when the new one is complete."""
     rows = json.loads(ahead.LIST.read_text())
     kernels = [getattr(importlib.import_module(module), name) for module, name, _ in rows]
     kinds = [kinds_of(row[2]) for row in rows]

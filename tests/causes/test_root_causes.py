@@ -573,8 +573,7 @@ def test_near__has_the_rows_that_are_needed(tmp_path, monkeypatch, ranges, bits)
     pieces = pieced(in_memory)
     assert pieces.search("x", [-1, 0, 49**3 + 1, 57**3, 10**9]).tolist() == [0, 0, 50, 57, 110]
     for source in (columns, spilled, pieces):
-        of = near.Near(source, first, stop, LargeArrays())
-        (x, y), at = of.columns("x", "y"), of.place(first)
+        at, (x, y) = near.near_rows(source, first, stop, ("x", "y"), LargeArrays())
         for a, (begin, n) in zip(at.tolist(), ranges, strict=True):
             if n:
                 assert x[a : a + n].tolist() == columns.x[begin : begin + n].tolist()

@@ -8,6 +8,7 @@ from oracles import groups as oracle
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import (
+    Segments,
     combine,
     join_occurrences,
     latest_before,
@@ -162,3 +163,8 @@ def test_reduce__is_per_group(run, how, reduce, start):
     result = np.full(3, start, np.int64)
     run(group, values, result, how)
     assert result.tolist() == [reduce([5, 7]), reduce([-3, 2]), reduce([0])]
+
+
+def test_median__of_two_middle_values_is_the_smaller_one():
+    """Group 1 has no elements."""
+    assert Segments(array([2, 0, 2, 0, 0, 2, 2]), 3).median(array([9, 4, -5, 1, 8, 7, 3])).tolist() == [4, 0, 3]

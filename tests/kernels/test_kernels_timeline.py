@@ -206,7 +206,7 @@ def test_encode_events__is_read_by_the_formats_own_classes(plain, times, of, tra
     category = read_only([1, 200, 70000], np.int32)
     out = np.full(400, 255, np.uint8)
     encode = protobuf.encode_events.py_func if plain else protobuf.encode_events
-    drawn = protobuf.Drawn(
+    drawn = kernels.Drawn(
         read_only(times, np.int64), read_only(what, np.uint8), read_only(name, np.int32), read_only(mark, np.int64)
     )
     instants = protobuf.Instants(

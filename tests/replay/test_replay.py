@@ -140,7 +140,7 @@ def sweep(first, edges, weight, start, wide=1):
     nodes.mark = np.full(n, maxplus.BEGINS | maxplus.ENDS, np.uint8)
     found = EdgeCollector(n_all)
     found.add(tail, head)
-    graph = Graph(nodes, found.edges(), n_all - n, np.array(start), weight=np.array(weight), lag=lag)
+    graph = Graph(nodes, found.edges(), np.array(start), weight=np.array(weight), lag=lag)
     changes = unchanged(nodes)._replace(factor=np.ones((wide, 1, maxplus.WAITING + 1)))
     begin, end, time = graph.run(changes, is_whole=True)
     # of the run, ticks since the earliest node

@@ -32,9 +32,9 @@ from tracecols.kernels.costs import count_charges, list_charges
 from tracecols.kernels.orders import order_by
 from tracecols.kernels.sums import Totals
 from tracecols.schema import Table
-from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, POINTS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
+from tracecols.schema.causes import CHARGED, DELAY_IDS, DELAYS, ROOT_CAUSES, RUN_CAUSES, UNKNOWN_DELAYS
 from tracecols.schema.notes import CONVENTIONS
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.large import blocks
 
 ROUNDING = 2.0**-44
@@ -46,8 +46,8 @@ DENSE = 1 << 20
 STRETCHES = 1 << 16
 """Number of stretches of the critical path added up together; each has times of some ten call paths."""
 
-Rows = tuple[int | NDArray[np.int16], NDArray[np.int32], NDArray[np.int32], Times]
-"""Property numbers (or one for all), call paths, locations and times."""
+Rows = tuple[int, NDArray[np.int32], NDArray[np.int32], Times]
+"""Number of a property; call paths, locations and times."""
 
 
 class Charges(NamedTuple):
@@ -78,7 +78,7 @@ def charge_causes(
         rows.append((code, path.call_path.astype(np.int32), location, path.ticks))
         if weights is not None and labels_of(facts).by.by_time:
             label = labels_of(facts).label(path.call_path, path.span)
-            weights.append(Weights(np.full(label.size, code, np.int16), label, location, path.ticks))
+            weights.append(Weights(code, label, location, path.ticks))
     return _table(quirks, ROOT_CAUSES, rows), weights
 
 
@@ -125,7 +125,7 @@ def charge_delays(
             paths = pick(facts.call_paths.whole.creation, charged.call_path).astype(np.int32)
             rows.append((code, paths, charged.location, charged.time))
             if spread is not None:
-                weights.append(Weights(np.full(by_period.location.size, code, np.int16), *by_period))
+                weights.append(Weights(code, *by_period))
     return Charges(rows, weights)
 
 
@@ -136,7 +136,7 @@ def _charged_by_kind(
     one past the last; the number of the pair, and the amount."""
     given, n_of = (pair, kind, factors.scale, factors.shares), np.zeros(n_kinds, np.int64)
     count_charges(*given, n_of)
-    begin = np.append(0, np.cumsum(n_of))
+    begin = offsets_of(n_of)
     chosen, cost = np.empty(begin[-1], np.int32), np.empty(begin[-1], factors.scale.dtype)
     list_charges(*given, begin[:-1].copy(), chosen, cost)
     return begin.tolist(), chosen, cost
@@ -170,12 +170,11 @@ class _Charging:
         room = min(n + self._n_times, n_runs * self._of_labels.met.size) if self._spread is not None else 0
         labelled = kernels.Charged(np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, amount.dtype))
         sums = self._of_period, self._of_paths, self._of_labels
-        n_charged, n_labelled = kernels.charge_call_paths(
-            pair, amount, self._lost, self._spread, self._shares, *sums, charged, labelled
-        )
-        return kernels.Charged(*(a[:n_charged].copy() for a in charged)), kernels.Charged(
-            *(a[:n_labelled].copy() for a in labelled)
-        )
+        given = pair, amount, self._lost, self._spread, self._shares
+        n_charged, n_labelled = kernels.charge_call_paths(*given, *sums, charged, labelled)
+        found = (charged, n_charged), (labelled, n_labelled)
+        by_path, by_label = (kernels.Charged(*(column[:k].copy() for column in of)) for of, k in found)
+        return by_path, by_label
 
 
 def _shares_of_rows(amount: Ints, weights: Ints) -> Ints:
@@ -201,10 +200,7 @@ def charge_path(
     """Add up the time of some locations on the critical path; nothing if the path is found over streams."""
     if device_path is not None:
         return Charges([], [])
-    large = spill.large
-    mine = np.zeros(facts.n_locations, bool)
-    mine[members] = True
-    here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    large, here = spill.large, path.on(facts, members, sync_points, spill.large)
     intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
     created = np.zeros(0, np.int64)
     if not quirks.splits_path:
@@ -219,17 +215,12 @@ def charge_path(
         location = sync_points.location[path.until[some]][at]
         if path_periods is not None:
             weights += _weights_on_path(path_periods, path, here, at + start, paths, times, location, is_outside)
-        rows += _added_up(quirks, (CHARGED.index("critical_path"), paths, location, times))
+        if not quirks.rounds_seconds:
+            # fewer rows to keep
+            group, first = number(combine(paths.astype(np.int64), location))
+            paths, location, times = paths[first], location[first], add_up(group, times, first.size)
+        rows.append((CHARGED.index("critical_path"), paths, location, times))
     return Charges(rows, weights)
-
-
-def _added_up(quirks: Quirks, rows: Rows) -> list[Rows]:
-    """Add up rows by call path and location, unless rounding depends on the order of addition."""
-    code, paths, location, times = rows
-    if quirks.rounds_seconds:
-        return [rows]
-    group, first = number(combine(paths.astype(np.int64), location))
-    return [(code, paths[first], location[first], add_up(group, times, first.size))]
 
 
 def _weights_on_path(
@@ -313,15 +304,9 @@ def _stretches(
     around = _paths_outside(points, created, since[rest], until[rest])
     rest, around = rest[around >= 0], around[around >= 0]
     at = np.searchsorted(stretch, rest, "right")
-    stretch, paths, weight, is_outside = (
-        np.insert(of, at, more)
-        for of, more in (
-            (stretch, rest),
-            (paths, around),
-            (weight, outside[rest]),
-            (np.zeros(stretch.size, bool), True),
-        )
-    )
+    is_outside = np.insert(np.zeros(stretch.size, bool), at, True)
+    given = (stretch, rest), (paths, around), (weight, outside[rest])
+    stretch, paths, weight = (np.insert(of, at, more) for of, more in given)
     end = np.searchsorted(stretch, np.arange(n), "right")
     share = divide_ticks(length, end, weight)
     kept = np.flatnonzero(share)
@@ -348,16 +333,13 @@ def _table(
     quirks: Quirks, table: Table, rows: Sequence[Rows], counts: Mapping[str, int] | None = None
 ) -> CompoundTable:
     """Add up rows by property, call path and location, in their order."""
-    numbers = [np.broadcast_to(np.asarray(r[0], np.int16), r[1].size) for r in rows]
-    what = np.concatenate([np.zeros(0, np.int16), *numbers])
-    call_path = np.concatenate([np.zeros(0, np.int32), *(r[1] for r in rows)])
-    location = np.concatenate([np.zeros(0, np.int32), *(r[2] for r in rows)])
-    times = np.concatenate([np.zeros(0, time_type(quirks)), *(r[3] for r in rows)])
+    what = np.repeat(np.array([code for code, *_ in rows], np.int16), [path.size for _, path, *_ in rows])
+    nothing = np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, time_type(quirks))
+    call_path, location, times = map(np.concatenate, zip(nothing, *(of for _, *of in rows), strict=True))
     # rows of the same cell stay in order, on which floating-point sums depend
     order = order_by(what, call_path, location)
     what, call_path, location = what[order], call_path[order], location[order]
-    is_first = np.ones(order.size, bool)
-    is_first[1:] = (what[1:] != what[:-1]) | (call_path[1:] != call_path[:-1]) | (location[1:] != location[:-1])
+    is_first = starts_run(what, call_path, location)
     first = np.flatnonzero(is_first)
     sums = add_up(np.cumsum(is_first) - 1, times[order], first.size)
     columns = {"property": what[first], "call_path": call_path[first], "location": location[first], "charged": sums}
@@ -376,23 +358,12 @@ def charge_run(
 ) -> CompoundTable:
     """Charge all locations with the waits that they propagate and with the impact of the critical path."""
     rows: list[Rows] = []
-    for k, (name, suffix, kind) in enumerate(
-        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
-    ):
-        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
-        e = delay_pairs.waiting[mine]
-        rows.append(
-            (CHARGED.index(f"mpi_wait_indirect_{name}"), sync_points.call_path[e], sync_points.location[e], indirect)
-        )
-        v, passed_on = factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))
-        code = CHARGED.index(f"mpi_wait_propagating_{suffix}")
-        rows.append((code, sync_points.call_path[v], sync_points.location[v], passed_on))
+    for name, at, amount in factors.charged_waits(sync_points, delay_pairs):
+        rows.append((CHARGED.index(name), sync_points.call_path[at], sync_points.location[at], amount))
     impacts, n_everywhere = _impacts(facts, quirks, every_root_causes, every_own_times)
-    counts = (
-        {}
-        if quirks.rounds_seconds
-        else _differences(facts, delay_pairs, factors, every_own_times, impacts, n_everywhere)
-    )
+    counts: dict[str, int] = {}
+    if not quirks.rounds_seconds:
+        counts = _differences(facts, delay_pairs, factors, every_own_times, impacts, n_everywhere)
     return _table(quirks, RUN_CAUSES, rows + impacts, counts)
 
 

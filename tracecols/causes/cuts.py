@@ -155,21 +155,24 @@ class Cutting(NamedTuple):
         # forked and created threads begin with their points
         has_call = np.full(len(POINTS), not quirks.cuts_after_nested)
         has_call[[FORK, CREATED, END]] = False
-        # the time before the first event is a segment of its own
-        no_rows = quirks.forgets_workers
-        second_rows = np.zeros(0, np.int64) if no_rows else _second_rows(facts, scans, masters, points, index)
+        second_rows = np.zeros(0, np.int64)
+        if not quirks.forgets_workers:
+            # the time before the first event is a segment of its own
+            second_rows = _second_rows(facts, scans, masters, points, index)
+        exits, latest = _with_tasks(windows, large)
         return cls(
-            clock(facts, quirks),
-            time_type(quirks),
-            facts.first_rows,
-            points,
-            index,
-            has_call,
-            *_with_tasks(windows, large),
-            EnteredRegions.of(windows),
-            facts.locations.is_cpu,
-            second_rows,
-            quirks.forgets_workers,
+            times=clock(facts, quirks),
+            dtype=time_type(quirks),
+            first_rows=facts.first_rows,
+            points=points,
+            point_index=index,
+            has_call=has_call,
+            exit=exits,
+            latest=latest,
+            regions=EnteredRegions.of(windows),
+            is_cpu=facts.locations.is_cpu,
+            second_rows=second_rows,
+            forgets_workers=quirks.forgets_workers,
         )
 
 

@@ -242,25 +242,59 @@ def find_delays(
     for here in blocks(len(pairs), size):
         pair = pairs[here]
         ends = Ends.of(delay_pairs, pair)
-        # intervals with the same beginning extend each other's sums
+        # intervals with the same beginning extend each other's sums; mostly they are in this order already
         cause, begins = ends.cause, ends.begin
-        order = np.arange(pair.size) if is_sorted(cause, begins) else np.lexsort((begins, cause))
+        is_sorted = ((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all()
+        order = np.arange(pair.size) if is_sorted else np.lexsort((begins, cause))
         at = facts.process[sync_points.location[ends.waiting]]
         of_partition = np.where(ends.waiting >= 0, division.of_process[at], partition)
         order = order[np.argsort(of_partition[order], kind="stable")]
         of_partition = of_partition[order]
         others, begin = np.unique(of_partition, return_index=True)
         inside = slice(*np.searchsorted(of_partition, (partition, partition + 1)).tolist())
-        compared.begin(ends.take(order), (delay_pairs.at("kind", pair) == IDLE)[order], order, inside)
+        sides = _BothSides.of(intervals, ends.take(order), (delay_pairs.at("kind", pair) == IDLE)[order], order, inside)
         for other, rows in zip(others.tolist(), pairwise([*begin.tolist(), order.size]), strict=True):
-            compared.compare(slice(*rows), None if other == partition else every_segments[other])
+            compared.compare(sides, slice(*rows), None if other == partition else every_segments[other])
         compared.keep(pair)
     return compared.kept()
 
 
-def is_sorted(cause: Ints, begins: Ints) -> bool:
-    """Return whether pairs are in the order of their causes and, of these, of the beginnings of their intervals."""
-    return bool(((cause[1:] > cause[:-1]) | (begins[1:] >= begins[:-1])).all())
+class _BothSides(NamedTuple):
+    """Both sides of some pairs whose causes are in a partition; entries near both are read once."""
+
+    ends: Ends
+    row: Ints
+    """(n,): position of each pair in the result."""
+    causing: kernels.Spans
+    waiting: kernels.Spans
+    """`causing` and `waiting`: their intervals; those of waiting sides in other partitions have no entries yet."""
+    within: kernels.Spans
+    """Those of `cause_since` to which causing sides with a beginning of their own are limited; empty without limits."""
+    of_causing: kernels.Entries
+    """Entries of causing sides, and of waiting sides in the same partition."""
+    of_within: kernels.Entries
+
+    @classmethod
+    def of(cls, intervals: Intervals, ends: Ends, is_idle: Mask, row: Ints, inside: slice) -> _BothSides:
+        """Describe the sides of some pairs.
+
+        `is_idle` marks pairs whose causing sides idle until a master comes, `inside` are the pairs with both sides in
+        the partition.
+        """
+        begins, has_own = ends.begin, ends.own_since >= 0
+        causing = intervals.described(begins, ends.cause, is_idle)
+        waiting = intervals.described(ends.waiting_since, ends.waiting)
+        both = kernels.Spans(*map(np.append, causing, kernels.part_of(waiting, inside)))
+        # nothing waits where threads idle
+        until = np.append(ends.cause, ends.waiting[inside])
+        idle = np.append(is_idle, np.zeros(until.size - begins.size, bool))
+        both, of_causing = intervals.found(both, np.append(begins, ends.waiting_since[inside]), until, idle)
+        causing = kernels.part_of(both, slice(begins.size))
+        waiting.first[inside], waiting.stop[inside] = both.first[begins.size :], both.stop[begins.size :]
+        limited = has_own if intervals.quirks.needs_shared_call_paths else has_own[:0]
+        n = limited.size
+        within, of_within = intervals.spans(ends.cause_since[:n], np.where(limited, ends.cause[:n], -1))
+        return cls(ends, row, causing, waiting, within, of_causing, of_within)
 
 
 class Comparison:
@@ -280,45 +314,19 @@ class Comparison:
         self._filled = self._n_kept = 0
         self._pieces: list[tuple[ColumnSource, ColumnSource]] = []
 
-    def begin(self, ends: Ends, is_idle: Mask, row: Ints, inside: slice) -> None:
-        """Describe the causing sides of some pairs, and the waiting sides in the same partition, so that entries near
-        both are read once.
-
-        `is_idle` marks pairs whose causing sides idle until a master comes; `row` is the row of each pair in the
-        result; `inside` are the pairs with both sides in the partition.
-        """
-        self._ends, self._row = ends, row
-        begins, has_own = ends.begin, ends.own_since >= 0
-        causing = self._intervals.described(begins, ends.cause, is_idle)
-        self._waits = waits = self._intervals.described(ends.waiting_since, ends.waiting)
-        both = kernels.Spans(*map(np.append, causing, kernels.part_of(waits, inside)))
-        # nothing waits where threads idle
-        until = np.append(ends.cause, ends.waiting[inside])
-        idle = np.append(is_idle, np.zeros(until.size - begins.size, bool))
-        both, self._of_causing = self._intervals.found(both, np.append(begins, ends.waiting_since[inside]), until, idle)
-        self._causing = kernels.part_of(both, slice(begins.size))
-        waits.first[inside], waits.stop[inside] = both.first[begins.size :], both.stop[begins.size :]
-        limited = has_own if self._intervals.quirks.needs_shared_call_paths else has_own[:0]
-        self._within, self._of_within = self._intervals.spans(
-            ends.cause_since[: limited.size], np.where(limited, ends.cause[: limited.size], -1)
-        )
-
-    def compare(self, rows: slice, other: Segments | None) -> None:
-        """Compare both sides of some pairs whose waiting sides are in one partition.
-
-        `rows` are some of the pairs that `begin` was given; `other` are the segments of the partition of the waiting
-        sides if it is another one.
-        """
-        waits, of_waiting = kernels.part_of(self._waits, rows), self._of_causing
+    def compare(self, both: _BothSides, rows: slice, other: Segments | None) -> None:
+        """Compare both sides of some pairs, given as a slice of `both`, whose waiting sides are in one partition:
+        `other` are its segments if it is another one."""
+        waits, of_waiting = kernels.part_of(both.waiting, rows), both.of_causing
         if other is not None:
             intervals = self._intervals._replace(segments=other)
-            waits, of_waiting = intervals.found(waits, self._ends.waiting_since[rows], self._ends.waiting[rows])
-        causing, within = (kernels.part_of(of, rows) for of in (self._causing, self._within))
-        sides, row = kernels.Sides(causing, waits, within), self._row[rows]
+            waits, of_waiting = intervals.found(waits, both.ends.waiting_since[rows], both.ends.waiting[rows])
+        causing, within = (kernels.part_of(of, rows) for of in (both.causing, both.within))
+        sides, row = kernels.Sides(causing, waits, within), both.row[rows]
         # entries read for these pairs are numbered differently from those read for others, so sums cannot be extended
         for sum_ in self._sums:
             sum_.state[FIRST] = -1
-        times = kernels.Times(self._of_causing, of_waiting, self._of_within, *self._sums)
+        times = kernels.Times(both.of_causing, of_waiting, both.of_within, *self._sums)
         all_waits = waits_of(self._intervals.point_index)
         given, done = (sides, times, all_waits), 0
         for column in all_waits:
@@ -332,7 +340,7 @@ class Comparison:
             self._out = self._out._replace(path=path, value=value)
 
     def keep(self, pair: Ints) -> None:
-        """Store the result for the pairs that `begin` was given, ascending, and get ready for more."""
+        """Store the result for the pairs compared last, ascending."""
         n, filled, (first, stop, total, path, value) = pair.size, int(self._filled), self._out
         before, self._filled, self._n_kept = self._n_kept, 0, self._n_kept + filled
         rows = {"pair": pair, "first": first[:n] + before, "stop": stop[:n] + before, "total": total[:n]}

@@ -16,6 +16,7 @@ import numpy as np
 from tracecols.causes.device_operations import DeviceOperations
 from tracecols.causes.device_waits import DeviceWaits
 from tracecols.causes.host_lines import roots_of_lines
+from tracecols.causes.points import first_time
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource
 from tracecols.enhance.dataflow.grouping import number_ascending
@@ -74,8 +75,7 @@ def device_chains(
         # cells of a process are next to each other, so that walks touch little memory
         process = np.searchsorted(processes, process_of[np.searchsorted(lines, host)])
         place = (process * n_paths + path) * facts.n_locations + location
-        found: Ints = (place * (WAITING + 1) + kind) * (n_paths + 1) + origin + 1
-        return found
+        return (place * (WAITING + 1) + kind) * (n_paths + 1) + origin + 1
 
     roots = roots_of_lines(facts, scans, members)
     outside = np.array([roots.get(i, (0, -1)) for i in lines.tolist()], np.int64).reshape(-1, 2)
@@ -97,31 +97,31 @@ def device_chains(
     of_process, path = np.divmod(path, n_paths)
     waits = device_waits.of(of.row)
     operations = Operations(
-        np.searchsorted(lines, of.host),
-        of.location,
-        of.begin,
-        of.end,
-        cell,
-        latency,
-        of.begin + waits.wait,
-        waits.group,
-        of.before,
-        of.since,
-        of.free_before,
-        of.free_since,
+        host=np.searchsorted(lines, of.host),
+        stream=of.location,
+        begin=of.begin,
+        end=of.end,
+        cell=cell,
+        latency=latency,
+        late=of.begin + waits.wait,
+        group=waits.group,
+        before=of.before,
+        since=of.since,
+        free_before=of.free_before,
+        free_since=of.free_since,
     )
     borders = np.append(lines, NEVER)
     hosts = Hosts(
-        np.searchsorted(line.column("host"), borders),
-        line.column("time"),
-        line_cell.astype(np.int32),
-        root,
-        np.searchsorted(syncs.host, borders),
-        syncs.exit_time,
-        syncs.operation,
-        syncs.until,
-        returns,
-        int(facts.store.manifest["first_time"] or 0),
+        start=np.searchsorted(line.column("host"), borders),
+        time=line.column("time"),
+        cell=line_cell.astype(np.int32),
+        root=root,
+        exit_start=np.searchsorted(syncs.host, borders),
+        exit=syncs.exit_time,
+        operation=syncs.operation,
+        until=syncs.until,
+        latency=returns,
+        first=first_time(facts),
     )
     cells = Columns(found.size, {"kind": kind, "location": location, "call_path": path, "origin": origin})
     launched = np.where(of.launch_time != -1, of.launch_time, of.begin)

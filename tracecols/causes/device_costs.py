@@ -15,6 +15,7 @@ from tracecols.causes.device_waits import DeviceWaits
 from tracecols.causes.periods import divide_causes
 from tracecols.causes.points import durations
 from tracecols.causes.quirks import Quirks
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP, step
@@ -135,7 +136,7 @@ def device_delays(
     # the first of the longest
     order = np.lexsort((-waits.wait, cause))
     is_longest = np.zeros(at.size, np.int64)
-    is_longest[order[np.append(True, np.diff(cause[order]) > 0)[: order.size]]] = 1
+    is_longest[order[starts_run(cause[order])]] = 1
     of_kernels = {
         "cause": waits.cause,
         "cause_location": operations.stream[cause],

@@ -17,10 +17,10 @@ from tracecols.causes.host_lines import lines_of_locations
 from tracecols.causes.index import PointIndex
 from tracecols.causes.near import KeptTable
 from tracecols.causes.pairs import CREATED, FORK, has_mpi, has_openmp
-from tracecols.causes.points import in_ticks
+from tracecols.causes.points import first_time, in_ticks
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.sweep import list_stops
-from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, pick
+from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined_columns, pick
 from tracecols.enhance.dataflow.grouping import latest_before, lookup
 from tracecols.enhance.dataflow.steps import CHARGES, PATH, step
 from tracecols.enhance.scan.facts import Facts
@@ -29,7 +29,7 @@ from tracecols.enhance.scan.periods import divide_intervals
 from tracecols.kernels import chains
 from tracecols.kernels.chains import HOST, Hosts, Operations
 from tracecols.schema.causes import POINTS
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 
 STRETCH = ("host", "location", "row", "begin", "end", "reason", "begin_call_path", "end_call_path")
 """Columns of a stretch on a host or in an operation: the line of the host, a location, the event that begins the
@@ -58,7 +58,7 @@ class _Exits(NamedTuple):
     the one with which the path goes on; -1 none."""
 
 
-class _Everything(NamedTuple):
+class _Joined(NamedTuple):
     """The operations of all partitions, numbered one after the other, and the exits of all hosts."""
 
     of: dict[str, Ints]
@@ -83,40 +83,37 @@ def device_path(
     if not sum(len(d.operations) for d in every_device_operations) or quirks.splits_path:
         return None
     stops = list_stops(facts, quirks, sync_points, delay_pairs, point_index)
-    found = _everything(facts, quirks, every_device_operations, device_waits, sync_points, stops)
+    found = _joined(facts, quirks, every_device_operations, device_waits, sync_points, stops)
     of, nothing = found.of, np.zeros(0, np.int64)
     since = of["since"]
     operations = Operations(
-        of["host"],
-        of["location"],
-        of["begin"],
-        of["end"],
-        nothing,
-        nothing,
-        of["begin"] + found.wait,
-        nothing,
-        of["before"],
-        since,
-        of["before"],
-        since,
+        host=of["host"],
+        stream=of["location"],
+        begin=of["begin"],
+        end=of["end"],
+        cell=nothing,
+        latency=nothing,
+        late=of["begin"] + found.wait,
+        group=nothing,
+        before=of["before"],
+        since=since,
+        free_before=of["before"],
+        free_since=since,
     )
     # streams without a host have an empty line
     n_lines = facts.n_locations + 1
-    start, first = (
-        np.searchsorted(found.exits.host, np.arange(n_lines + 1)),
-        int(facts.store.manifest["first_time"] or 0),
-    )
+    start, no_entries = np.searchsorted(found.exits.host, np.arange(n_lines + 1)), np.zeros(n_lines + 1, np.int64)
     hosts = Hosts(
-        np.zeros(n_lines + 1, np.int64),
-        nothing,
-        nothing.astype(np.int32),
-        np.zeros(n_lines, np.int64),
-        start,
-        found.exits.time,
-        found.exits.operation,
-        found.exits.until,
-        nothing,
-        first,
+        start=no_entries,
+        time=nothing,
+        cell=nothing.astype(np.int32),
+        root=no_entries[1:],
+        exit_start=start,
+        exit=found.exits.time,
+        operation=found.exits.operation,
+        until=found.exits.until,
+        latency=nothing,
+        first=first_time(facts),
     )
     last = np.array([scan.last_time if scan.n else NEVER for scan in scans], np.int64)
     last[~(facts.locations.is_cpu | facts.locations.is_device)] = NEVER
@@ -134,17 +131,16 @@ def device_path(
     return _listed(found, stretches[:, :n][:, ::-1])
 
 
-def _everything(
+def _joined(
     facts: Facts,
     quirks: Quirks,
     every: Sequence[DeviceOperations],
     waits: DeviceWaits,
     points: CompoundTable,
     stops: tuple[Ints, Ints, NDArray[Any]],
-) -> _Everything:
+) -> _Joined:
     """Put operations and exits of all partitions together."""
-    n = np.array([len(d.operations) for d in every], np.int64)
-    first = (np.cumsum(n) - n).tolist()
+    first = offsets_of([len(d.operations) for d in every])[:-1].tolist()
     of = {name: np.concatenate([d.operations[name] for d in every]) for name in COLUMNS if name != "before"}
     before = [
         np.where(d.operations.before >= 0, d.operations.before + k, d.operations.before)
@@ -155,40 +151,37 @@ def _everything(
     waiting = waits.of(of["row"])
     by_row = np.argsort(of["row"], kind="stable")
     cause = pick(by_row, lookup(of["row"][by_row], waiting.cause))
-    syncs = {
-        name: np.concatenate([d.syncs[name] for d in every]) for name in ("host", "exit_time", "until", "call_path")
-    }
-    operation = np.concatenate([d.syncs.operation + k for d, k in zip(every, first, strict=True)])
-    none = np.full(operation.size, -1, np.int64)
+    syncs = joined_columns([d.syncs for d in every])
+    none = np.full(len(syncs), -1, np.int64)
     of_syncs = _Exits(
-        syncs["host"],
-        syncs["exit_time"],
-        syncs["until"],
-        operation,
-        none,
-        none + 1 + OPERATION,
-        syncs["call_path"],
-        none,
+        host=syncs.host,
+        time=syncs.exit_time,
+        until=syncs.until,
+        operation=np.concatenate([d.syncs.operation + k for d, k in zip(every, first, strict=True)]),
+        other=none,
+        reason=np.full(len(syncs), OPERATION),
+        call_path=syncs.call_path,
+        origin_path=none,
     )
     point, origin, resumes = stops
     line, location = lines_of_locations(facts), points.location.astype(np.int64)
-    time = in_ticks(facts, quirks, resumes) + int(facts.store.manifest["first_time"] or 0)
+    time = in_ticks(facts, quirks, resumes) + first_time(facts)
     of_points = _Exits(
-        line[location[point]],
-        time,
-        time,
-        np.full(point.size, HOST),
-        line[location[origin]],
-        points.kind[point].astype(np.int64),
-        points.call_path[point].astype(np.int64),
-        points.call_path[origin].astype(np.int64),
+        host=line[location[point]],
+        time=time,
+        until=time,
+        operation=np.full(point.size, HOST),
+        other=line[location[origin]],
+        reason=points.kind[point].astype(np.int64),
+        call_path=points.call_path[point].astype(np.int64),
+        origin_path=points.call_path[origin].astype(np.int64),
     )
     joined = [np.concatenate(columns) for columns in zip(of_syncs, of_points, strict=True)]
     order = np.lexsort((joined[1], joined[0]))
-    return _Everything(of, cause, waiting.wait, _Exits(*(column[order] for column in joined)))
+    return _Joined(of, cause, waiting.wait, _Exits(*(column[order] for column in joined)))
 
 
-def _listed(found: _Everything, stretches: Ints) -> Columns:
+def _listed(found: _Joined, stretches: Ints) -> Columns:
     """Return stretches in the order of time, with the reason why the path comes to each."""
     host, operation, begin, end, left = stretches
     of, exits = found.of, found.exits

@@ -163,8 +163,7 @@ class DeviceWaits(NamedTuple):
         """Return the row of a process' kernel in a group; -1 none."""
         n = int(max(self.process.max(initial=0), process.max(initial=0))) + 1
         key = np.repeat(np.arange(self.start.size - 1), np.diff(self.start)) * n + self.process
-        found: Ints = np.where(group >= 0, pick(self.row, lookup(key, group * n + process)), -1)
-        return found
+        return np.where(group >= 0, pick(self.row, lookup(key, group * n + process)), -1)
 
 
 @step(CAUSES, "device_waits")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.kernels import arrays
 from tracecols.kernels import edges as kernels
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 
 ROOM = 1 << 12
 """Initial room for entries of edges."""
@@ -42,15 +42,12 @@ def dividing_of(facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], loc
     """Return the edges or phases that divide the time of some locations; empty if there are none."""
     by, times, n = facts.call_paths.divider, clock(facts, quirks), locations.size
     nothing, nowhere = times(np.zeros(0, np.int64)), np.zeros(n + 1, np.int64)
+    undivided = kernels.Dividing(nothing, np.zeros(0, np.int32), nothing, nothing)
     if by is None:
-        return kernels.DividingAll(
-            nowhere, nowhere, nowhere, kernels.Dividing(nothing, np.zeros(0, np.int32), nothing, nothing)
-        )
+        return kernels.DividingAll(nowhere, nowhere, nowhere, undivided)
     if by.by_time:
-        edges = times(by.edges_of(locations).ravel())
-        bin_start = np.arange(n + 1) * (by.n_spans - 1)
-        of_all = kernels.Dividing(edges, np.zeros(0, np.int32), nothing, nothing)
-        return kernels.DividingAll(bin_start, nowhere, nowhere, of_all)
+        bins = undivided._replace(bins=times(by.edges_of(locations).ravel()))
+        return kernels.DividingAll(np.arange(n + 1) * (by.n_spans - 1), nowhere, nowhere, bins)
     own = [scans[i] for i in locations.tolist()]
     # one more, so that also a location without call paths has phases
     periods = [np.append(scan.paths.column("period"), np.int32(-1)) for scan in own]
@@ -59,45 +56,37 @@ def dividing_of(facts: Facts, quirks: Quirks, scans: Sequence[LocationScan], loc
         for name in ("phase_begin", "phase_end")
     )
     node_start, phase_start = (
-        np.append(0, np.cumsum([of.size for of in parts], dtype=np.int64))
-        for parts in (periods, [scan.phase_begin for scan in own])
+        offsets_of([of.size for of in parts]) for parts in (periods, [scan.phase_begin for scan in own])
     )
     of_all = kernels.Dividing(nothing, np.concatenate([np.zeros(0, np.int32), *periods]), begin, end)
     return kernels.DividingAll(nowhere, node_start, phase_start, of_all)
 
 
-class EdgeCollector:
+class PeriodEdgeCollector:
     """Collects the edges of the periods of locations while their segments are collected, location by location."""
 
     def __init__(self, dividing: kernels.DividingAll) -> None:
         self.dividing = dividing
         bins, _, begin, _ = dividing.all
-        n = bins.size + 2 * begin.size + 4
-        edges = kernels.Edges(
-            np.empty(n, bins.dtype),
-            np.empty(n, np.int32),
-            np.empty(n, np.int64),
-            np.empty(n, np.int64),
-            np.empty(ROOM, np.int32),
-            np.empty(ROOM, bins.dtype),
-        )
+        n, of_times = bins.size + 2 * begin.size + 4, bins.dtype
+        arrays_of = (n, of_times), (n, np.int32), (n, np.int64), (n, np.int64), (ROOM, np.int32), (ROOM, of_times)
+        edges = kernels.Edges(*(np.empty(size, dtype) for size, dtype in arrays_of))
         self.noted = kernels.Noted(edges, np.zeros(kernels.N_STATE, np.int64), np.zeros(1, bins.dtype))
+
+    def _each(self, change: Callable[[NDArray[Any], int], NDArray[Any]]) -> kernels.Edges:
+        """Return each array, changed, given the number of its elements that are filled."""
+        n = int(self.noted.state[kernels.N_EDGES])
+        n_entries = int(self.noted.edges.end[n - 1]) if n else 0
+        return kernels.Edges(*map(change, self.noted.edges, (n, n, n, n, n_entries, n_entries)))
 
     def grow(self) -> None:
         """Make room for more edges if there is none left."""
         if self.noted.state[kernels.IS_FULL]:
-            n = int(self.noted.state[kernels.N_EDGES])
-            *of_edges, path, value = self.noted.edges
-            n_entries = int(self.noted.edges.end[n - 1]) if n else 0
-            longer = [arrays.with_room(of, n) for of in of_edges]
-            entries = [arrays.with_room(of, n_entries) for of in (path, value)]
-            self.noted = self.noted._replace(edges=kernels.Edges(*longer, *entries))
+            self.noted = self.noted._replace(edges=self._each(arrays.with_room))
             self.noted.state[kernels.IS_FULL] = 0
 
     def found(self, spill: Spill) -> PeriodEdges:
         """Return the edges of the locations."""
-        n = int(self.noted.state[kernels.N_EDGES])
-        n_entries = int(self.noted.edges.end[n - 1]) if n else 0
-        time, period, segment, end, path, value = self.noted.edges
-        entries = Columns(n_entries, {"call_path": path[:n_entries].copy(), "time": value[:n_entries].copy()})
-        return PeriodEdges(time[:n].copy(), period[:n].copy(), segment[:n].copy(), end[:n].copy(), spill.keep(entries))
+        time, period, segment, end, path, value = self._each(lambda of, n: of[:n].copy())
+        entries = spill.keep(Columns(path.size, {"call_path": path, "time": value}))
+        return PeriodEdges(time, period, segment, end, entries)

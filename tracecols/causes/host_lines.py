@@ -48,14 +48,9 @@ def host_lines(
     cpus = np.sort(members[facts.locations.is_cpu[members]]) if facts.locations.is_device.any() else members[:0]
     line = lines_of_locations(facts)[cpus]
     parts += [_line(facts, scans, team_instances, cpus[line == i], i, roots) for i in distinct(line).tolist()]
-    columns = dict(
-        zip(
-            ("host", "time", "location", "call_path", "is_outside"),
-            (np.concatenate(c) for c in zip(*parts, strict=True)),
-            strict=True,
-        )
-    )
-    return spill.keep(Columns(columns["time"].size, columns))
+    host, *others = (np.concatenate(c) for c in zip(*parts, strict=True))
+    columns = dict(zip(("host", "time", "location", "call_path", "is_outside"), (host, *others), strict=True))
+    return spill.keep(Columns(host.size, columns))
 
 
 def roots_of_lines(facts: Facts, scans: Sequence[LocationScan], members: Ints) -> dict[int, tuple[int, int]]:

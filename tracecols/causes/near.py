@@ -19,41 +19,28 @@ BITS = 6
 """Rows of a file are read in groups of 2 ** BITS neighbours; finding the groups needed takes a pass over all groups."""
 
 
-class Near:
-    """Ranges of rows of a column source, first <= row < stop. Sources in memory are used as a whole; of several pieces,
-    only one in memory that has all of the rows, if there is one.
+def near_rows(
+    source: ColumnSource, first: Ints, stop: Ints, names: Sequence[str], large: LargeArrays
+) -> tuple[Ints, list[NDArray[Any]]]:
+    """Read columns of some ranges of rows, first <= row < stop, one range after the other, and find where each range
+    begins there; anything for ranges without rows. Ranges may overlap, and those that begin at -1 are left out.
 
-    Ranges may overlap, and those that begin at -1 are left out. `large` makes the arrays of the rows that are read.
+    Sources in memory are used as a whole; of several pieces, only one in memory that has all of the rows, if there is
+    one. `large` makes the arrays of the rows that are read.
     """
-
-    def __init__(self, source: ColumnSource, first: Ints, stop: Ints, large: LargeArrays) -> None:
-        self._large, start = large, 0
-        if isinstance(source, PiecedColumns):
-            source, start = source.piece_with(*kernels.find_extent(first, stop))
-        self._source, self._is_whole = source, start == 0 and isinstance(source, Columns)
-        near = np.array([[start], [start + len(source)], [0]])
-        if not isinstance(source, Columns):
-            change = np.zeros((len(source) >> BITS) + 2, np.int32)
-            near = np.empty((3, change.size // 2 + 1), np.int64)
-            near = near[:, : kernels.list_near(first, stop, BITS, len(source), change, near)]
-        self._begin, self._end, self._before = near
-
-    def place(self, row: Ints) -> Ints:
-        """Return the positions in `columns` of rows that are in the ranges, anything for others; (n,) int64."""
-        if self._is_whole:
-            return row
-        found = np.empty(row.size, np.int64)
-        kernels.find_places(row, self._begin, self._before, found)
-        return found
-
-    def columns(self, *names: str) -> list[NDArray[Any]]:
-        """Return columns of the ranges, one range after the other."""
-        if isinstance(self._source, Columns):
-            return [self._source.column(name) for name in names]
-        n = int((self._end - self._begin).sum())
-        found = {name: self._large.empty(n, self._source.rows(name, 0, 0).dtype) for name in names}
-        self._source.fill(found, self._begin, self._end)
-        return list(found.values())
+    start = 0
+    if isinstance(source, PiecedColumns):
+        source, start = source.piece_with(*kernels.find_extent(first, stop))
+    if isinstance(source, Columns):
+        return np.maximum(first - start, 0) if start else first, [source.column(name) for name in names]
+    change = np.zeros((len(source) >> BITS) + 2, np.int32)
+    near = np.empty((3, change.size // 2 + 1), np.int64)
+    begin, end, before = near[:, : kernels.list_near(first, stop, BITS, len(source), change, near)]
+    place, n = np.empty(first.size, np.int64), int((end - begin).sum())
+    kernels.find_places(first, begin, before, place)
+    found = {name: large.empty(n, source.rows(name, 0, 0).dtype) for name in names}
+    source.fill(found, begin, end)
+    return place, list(found.values())
 
 
 def some_rows(source: ColumnSource, name: str, start: int, stop: int, large: LargeArrays) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.causes.points import NOBODY, Synchronisation, durations
+from tracecols.causes.points import NOBODY, Synchronisation, durations, pairs_of, points_of
 from tracecols.causes.quirks import Quirks
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments
@@ -36,11 +36,8 @@ from tracecols.enhance.mpi.operation_waits import (
 )
 from tracecols.enhance.mpi.waits import ONE_TO_N
 from tracecols.enhance.scan.facts import Facts
-from tracecols.schema.causes import DELAYS, POINTS
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask
-
-Rows = Ints
 
 
 class Events(NamedTuple):
@@ -55,15 +52,14 @@ class Events(NamedTuple):
     """
 
     location: NDArray[np.int32]
-    event: Rows
+    event: Ints
     call_path: NDArray[np.int32]
-    enter_time: Rows
-    exit_time: Rows
+    enter_time: Ints
+    exit_time: Ints
 
-    def at(self, rows: Rows) -> Events:
+    def at(self, rows: Ints) -> Events:
         """Return the events of some rows; -1 for row -1."""
-        columns = (self.location, self.event, self.call_path, self.enter_time, self.exit_time)
-        return Events(*(pick(column, rows) for column in columns))
+        return Events(*(pick(column, rows) for column in self))
 
 
 class Waiting(NamedTuple):
@@ -73,21 +69,35 @@ class Waiting(NamedTuple):
     """Kind of the delay, one of `schema.causes.DELAYS`."""
     waiting: Events
     causing: Events
-    ticks: Rows
+    ticks: Ints
     """(n,) int64"""
-    communicator: Rows | None = None
+    communicator: Ints | None = None
     """(n,) int64, optional: channel of the communicator all of whose processes the waiting one synchronises with."""
     goes_on: Mask | None = None
     """(n,): whether a wait is no synchronisation, because it ends before what is waited for has come."""
 
-    def known(self) -> Waiting:
-        """Return the waits whose events are both known and on different locations."""
-        ours, theirs = self.waiting, self.causing
-        kept = (ours.event >= 0) & (theirs.event >= 0) & (ours.call_path >= 0) & (theirs.call_path >= 0)
-        rows = np.flatnonzero(kept & (ours.location != theirs.location))
-        communicator = None if self.communicator is None else self.communicator[rows]
-        goes_on = None if self.goes_on is None else self.goes_on[rows]
-        return Waiting(self.delay, ours.at(rows), theirs.at(rows), self.ticks[rows], communicator, goes_on)
+
+def _waiting(
+    delay: str,
+    found: tuple[Ints, Mask],
+    waiting: Events,
+    causing: Events,
+    cause: Ints | None = None,
+    communicator: Ints | None = None,
+    goes_on: Mask | None = None,
+) -> Waiting:
+    """Return the waits in the rows of a table whose events are both known and on different locations, given the ticks
+    and a mask of the rows that wait; `cause` is the row of the causing event, by default the same."""
+    ticks, waits = found
+    rows = np.flatnonzero(waits)
+    ours, theirs = waiting.at(rows), causing.at(rows if cause is None else cause[rows])
+    known = (ours.event >= 0) & (theirs.event >= 0) & (ours.call_path >= 0) & (theirs.call_path >= 0)
+    kept = np.flatnonzero(known & (ours.location != theirs.location))
+    rows = rows[kept]
+    channel = None if communicator is None else communicator[rows]
+    return Waiting(
+        delay, ours.at(kept), theirs.at(kept), ticks[rows], channel, None if goes_on is None else goes_on[rows]
+    )
 
 
 @step(GLOBAL, "operation_points")
@@ -117,10 +127,10 @@ def operation_points(
         _of_files(facts, file_members),
         _of_polls(polls),
     ]
-    found = [w.known() for w in found]
     # an event that waits and makes others wait is a point that waits
     points = [_points(facts, quirks, w, waits=waits) for waits in (True, False) for w in found]
-    return Synchronisation(quirks, points, [_pairs(facts, quirks, w) for w in found], spill)
+    pairs = [pairs_of(w.delay, w.causing.event, w.waiting.event, durations(facts, quirks, w.ticks)) for w in found]
+    return Synchronisation(quirks, points, pairs, spill)
 
 
 def _points(facts: Facts, quirks: Quirks, w: Waiting, *, waits: bool) -> dict[str, Any]:
@@ -130,29 +140,18 @@ def _points(facts: Facts, quirks: Quirks, w: Waiting, *, waits: bool) -> dict[st
     partner = facts.process[other.location] if len(w.ticks) else np.zeros(0, np.int32)
     if waits and w.goes_on is not None:
         partner = np.where(w.goes_on, np.int32(-1), partner)
-    return {
-        "location": e.location,
-        "event": e.event,
-        "kind": POINTS.index("operation" if waits else "lets go on"),
-        "begin_time": e.enter_time,
-        "wait": durations(facts, quirks, w.ticks) if waits else 0,
-        "total": durations(facts, quirks, total),
-        "completion": durations(facts, quirks, np.maximum(total - w.ticks, 0) if waits else total),
-        "call_path": e.call_path,
-        "partner": partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
-        "communicator": NOBODY if w.communicator is None else w.communicator,
-        "set": -1,
-    }
-
-
-def _pairs(facts: Facts, quirks: Quirks, w: Waiting) -> dict[str, Any]:
-    return {
-        "kind": DELAYS.index(w.delay),
-        "cause": w.causing.event,
-        "waiting": w.waiting.event,
-        "wait": durations(facts, quirks, w.ticks),
-        "communicator": NOBODY,
-    }
+    return points_of(
+        "operation" if waits else "lets go on",
+        e.location,
+        e.event,
+        e.enter_time,
+        e.call_path,
+        durations(facts, quirks, w.ticks) if waits else 0,
+        durations(facts, quirks, total),
+        completion=durations(facts, quirks, np.maximum(total - w.ticks, 0) if waits else total),
+        partner=partner if w.communicator is None else np.where(w.communicator >= 0, -1, partner),
+        communicator=NOBODY if w.communicator is None else w.communicator,
+    )
 
 
 def _of_windows(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
@@ -166,10 +165,9 @@ def _of_windows(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
     if len(m):
         earliest_exit = Segments(m.operation, int(m.operation.max()) + 1).min(m.exit_time)[m.operation]
         meet = (earliest_exit >= m.latest_enter_time) & ~are_of(m, ONE_TO_N)
-    for delay, (wait, waits) in (("one_sided", wait_at_windows(facts, m)), ("shmem", wait_in_shmem(facts, m))):
-        at = np.flatnonzero(waits)
-        whole = np.where(meet, channel, NOBODY)[at]
-        yield Waiting(delay, events.at(at), events.at(cause[at]), wait[at], whole)
+    whole = np.where(meet, channel, NOBODY)
+    for delay, found in (("one_sided", wait_at_windows(facts, m)), ("shmem", wait_in_shmem(facts, m))):
+        yield _waiting(delay, found, events, events, cause, whole)
 
 
 def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
@@ -179,14 +177,10 @@ def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
         m.complete_location, m.complete, m.complete_call_path, m.complete_enter_time, m.complete_enter_time
     )
     wait = Events(m.wait_location, m.wait, m.wait_call_path, m.wait_enter_time, m.wait_exit_time)
-    ticks, waits = wait_for_completion(m)
-    at = np.flatnonzero(waits)
-    yield Waiting("one_sided", wait.at(at), complete.at(at), ticks[at])
+    yield _waiting("one_sided", wait_for_completion(m), wait, complete)
     post = Events(m.target, m.post, m.post_call_path, m.post_enter_time, m.post_enter_time)
     held = Events(m.held_location, m.held, m.held_call_path, m.posted_in, m.held_exit_time)
-    ticks, waits = wait_for_posts(m)
-    at = np.flatnonzero(waits)
-    yield Waiting("one_sided", held.at(at), post.at(at), ticks[at])
+    yield _waiting("one_sided", wait_for_posts(m), held, post)
 
 
 def _of_window_locks(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
@@ -198,39 +192,28 @@ def _of_window_locks(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
     releases = Events(m.location, ends, m.unlock_call_path, m.release_time, m.release_time)
     previous = awaited_releases(m)
     ticks, waits, in_unlock = wait_for_window_locks(m)
-    for mine, where in ((waits & ~in_unlock, lock), (waits & in_unlock, unlock)):
-        at = np.flatnonzero(mine)
-        yield Waiting("one_sided", where.at(at), releases.at(previous[at]), ticks[at])
-    ticks, waits = wait_for_shmem_locks(facts, m)
-    at = np.flatnonzero(waits)
-    yield Waiting("shmem", lock.at(at), releases.at(previous[at]), ticks[at])
+    yield _waiting("one_sided", (ticks, waits & ~in_unlock), lock, releases, previous)
+    yield _waiting("one_sided", (ticks, waits & in_unlock), unlock, releases, previous)
+    yield _waiting("shmem", wait_for_shmem_locks(facts, m), lock, releases, previous)
 
 
 def _of_nonblocking(m: CompoundTable) -> Waiting:
     """Return the waits in calls that complete non-blocking collective operations: for the last one to start them."""
-    cause = awaited_starters(m)
     done = Events(m.location, m.done, m.done_call_path, m.done_enter_time, m.done_exit_time)
     begin = Events(m.location, m.begin, m.begin_call_path, m.begin_time, m.begin_time)
-    ticks, waits = wait_for_starts(m)
-    at = np.flatnonzero(waits)
-    return Waiting("nonblocking", done.at(at), begin.at(cause[at]), ticks[at])
+    return _waiting("nonblocking", wait_for_starts(m), done, begin, awaited_starters(m))
 
 
 def _of_polls(m: CompoundTable) -> Waiting:
     """Return the waits in polling calls: for the location that sends or starts what is polled for."""
     call = Events(m.location, m.exit, m.call_path, m.enter_time, m.exit_time)
     cause = Events(m.cause_location, m.cause_event, m.cause_call_path, m.cause_enter_time, m.cause_exit_time)
-    ticks, waits = wait_in_series(m)
-    at = np.flatnonzero(waits)
-    return Waiting("polling", call.at(at), cause.at(at), ticks[at], goes_on=~m.is_last[at])
+    return _waiting("polling", wait_in_series(m), call, cause, goes_on=~m.is_last)
 
 
 def _of_files(facts: Facts, m: CompoundTable) -> Waiting:
     """Return the waits in collective calls for files: for the last one to enter."""
-    cause = awaited_at_files(m)
     events = Events(m.location, m.event, m.call_path, m.enter_time, m.exit_time)
     process = facts.process[m.location] if len(m) else np.zeros(0, np.int32)
-    ticks, waits = wait_for_files(m)
-    at = np.flatnonzero(waits)
     channel = facts.communicators.channel(m.communicator, process)
-    return Waiting("file", events.at(at), events.at(cause[at]), ticks[at], channel[at])
+    return _waiting("file", wait_for_files(m), events, events, awaited_at_files(m), channel)

@@ -5,7 +5,7 @@ On either side, the interval of a pair begins at the last point that synchronise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -38,9 +38,9 @@ from tracecols.kernels import arrays
 from tracecols.kernels import causes as kernels
 from tracecols.kernels import points as ranking
 from tracecols.kernels.orders import sort_by_number
-from tracecols.kernels.ranks import count_rows, no_ranks
+from tracecols.kernels.ranks import Ranks, count_rows, no_ranks
 from tracecols.schema.causes import DELAY_PAIRS, DELAYS, POINTS, SYNC_POINTS
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 from tracecols.work.ahead import in_order, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays, ascends, blocks
@@ -150,13 +150,8 @@ def match_causes(
     kept = _kept(quirks, points, every, idle.size, large)
     number, n_pairs, columns = every.cause.dtype, kept.size, every._asdict()
     del every
-
-    def taken(column: NDArray[Any]) -> NDArray[Any]:
-        with in_order(kept):
-            return large.computed(n_pairs, column.dtype, lambda here: take(column, kept[here]))
-
     # each column is freed once its kept rows are copied
-    pairs = Columns(n_pairs, {c: taken(columns.pop(c)) for c in OF_PAIR})
+    pairs = Columns(n_pairs, {c: large.taken(columns.pop(c), kept) for c in OF_PAIR})
     since = {c: large.full(n_pairs, -1, number) for c in SINCE[:2]}
     # one value for all, unless members of collective operations have intervals of their own
     for c in SINCE[2:]:
@@ -206,23 +201,9 @@ def _points(
     n_rows = int(facts.store.manifest["n_events"])
     ranks = no_ranks(n_rows + 1, number_type(n_rows), large.zeros)
     parts = [part for f in found for part in f.points]
-    spans: list[tuple[int, int]] = []
-    is_cpu = facts.locations.is_cpu
-    others = not is_cpu.all()
-
-    def on_cpus(call_path: NDArray[np.int32], location: NDArray[np.int32]) -> NDArray[np.int32]:
-        # other locations have no time by call path that could be a cause
-        return np.where(is_cpu[location], call_path, np.int32(-1))
-
-    def read(part: Alike) -> tuple[Ints, NDArray[np.int32]]:
-        event, call_path = part.column("event"), part.column("call_path")
-        return event, on_cpus(call_path, part.column("location")) if others else call_path
-
-    for event, call_path in side_by_side(large.jobs, read, parts, ahead=1):
-        ranking.mark_rows(event, call_path, ranks)
-        spans.append((int(event.min()), int(event.max()) + 1))
+    spans = _mark_rows(facts, parts, ranks, large)
     n = int(count_rows(ranks)) + int(ends.sum())
-    rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), np.append(0, np.cumsum(ends)))
+    rows = ranking.Rows(ranks, np.append(facts.first_rows, n_rows), offsets_of(ends))
     is_divided = facts.call_paths.divider is not None
     types = {name: dtype or time_type(quirks) for name, dtype in OF_POINT.items()}
     needed = [name for name in OF_POINT if is_divided or name not in WITHIN_CALL]
@@ -240,9 +221,8 @@ def _points(
         for part, (low, high) in zip(parts, spans, strict=True):
             if low < here[1] and high > here[0]:
                 of_found = part.between(*here, needed)
-                if others:
-                    of_found["call_path"] = on_cpus(of_found["call_path"], of_found["location"])
-                given = ranking.Points(**columns | of_found)
+                call_path = _call_paths(facts, of_found.__getitem__)
+                given = ranking.Points(**columns | of_found | {"call_path": call_path})
                 ranking.place_points(given, rows, *here, before, ranking.Points(**columns))
         of_here = slice(*np.searchsorted(at_end, (before, stop)).tolist())
         for name in needed:
@@ -263,6 +243,26 @@ def _points(
     ranges = [(0, n_rows)] if n_rows < SEVERAL else _ranges_of_rows(facts, n_rows, n, large)
     of_ranges = [*side_by_side(large.jobs, place, ranges)]
     return rows, held, dict.fromkeys(of_ranges[0].names, pieced(of_ranges))
+
+
+def _mark_rows(facts: Facts, parts: Sequence[Alike], ranks: Ranks, large: LargeArrays) -> list[tuple[int, int]]:
+    """Mark the rows of events that are points; return the first row of each part, and one past its last."""
+    spans = []
+
+    def read(part: Alike) -> tuple[Ints, NDArray[np.int32]]:
+        return part.column("event"), _call_paths(facts, part.column)
+
+    for event, call_path in side_by_side(large.jobs, read, parts, ahead=1):
+        ranking.mark_rows(event, call_path, ranks)
+        spans.append((int(event.min()), int(event.max()) + 1))
+    return spans
+
+
+def _call_paths(facts: Facts, column: Callable[[str], NDArray[Any]]) -> NDArray[np.int32]:
+    """Return the call paths of points by their columns; -1 on locations that are no threads, which have no time that
+    could be a cause."""
+    is_cpu, call_path = facts.locations.is_cpu, column("call_path")
+    return call_path if is_cpu.all() else np.where(is_cpu[column("location")], call_path, np.int32(-1))
 
 
 def _ends(facts: Facts, scans: Sequence[LocationScan], ends: Mask) -> dict[str, NDArray[Any]]:
@@ -360,13 +360,10 @@ def _kept(
         # -1 is first
         following, rows = large.computed(n, waiting.dtype, lambda here: waiting[here] + 1), large.empty(n, number)
         sort_by_number(following, large.zeros(len(points) + 2, number), rows)
-    order = large.empty(n, number)
-    with in_order(rows):
-        of_rows = large.computed(n, cause.dtype, lambda here: take(cause, rows[here]))
+    order, of_rows = large.empty(n, number), large.taken(cause, rows)
     with in_order(of_rows):
         sort_by_number(of_rows, large.zeros(len(points) + 1, number), order)
-    with in_order(order):
-        return large.computed(n, number, lambda here: take(rows, order[here]))
+    return large.taken(rows, order)
 
 
 def _idle_threads(
@@ -577,17 +574,12 @@ def _intervals_of_processes(
     last = _LastSynchronisations(location_starts_of(rows), points, groups, facts.process, large)
     cause, waiting = pairs.cause, pairs.waiting
     mpi = large.chosen(len(pairs), lambda here: ~(OF_THREADS[pairs.kind[here]] | (pairs.kind[here] == IDLE)))
-
-    def taken(column: NDArray[Any], rows: Ints) -> NDArray[Any]:
-        with in_order(rows):
-            return large.computed(rows.size, column.dtype, lambda here: take(column, rows[here]))
-
-    causing, waits = taken(cause, mpi), taken(waiting, mpi)
+    causing, waits = large.taken(cause, mpi), large.taken(waiting, mpi)
     since["waiting_since"][mpi] = last.find(waits, last.processes_of(causing))
     # each waiting member by itself: the interval begins where the cause last synchronised with this member
     alone = mpi[OF_TWO[pairs.kind[mpi]]] if is_by_members(quirks) else mpi
     if is_by_members(quirks):
-        causing, waits = taken(cause, alone), taken(waiting, alone)
+        causing, waits = large.taken(cause, alone), large.taken(waiting, alone)
     since["cause_since"][alone] = last.find(causing, last.processes_of(waits))
     if is_by_members(quirks):
         _intervals_of_members(facts, quirks, points, pairs, mpi[~OF_TWO[pairs.kind[mpi]]], last, since)
@@ -689,8 +681,9 @@ def _intervals_of_members(
 def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -> kernels.Groups:
     """Collect the groups of processes that points synchronise with: communicators, the participants of one operation,
     and the processes that one event lets go on besides its partner."""
-    used = [_met(of[here]) for of in (points.communicator, pairs.communicator) for here in blocks(of.size)]
-    channel = distinct(np.concatenate([np.zeros(0, np.int64), *used]))
+    # most communicators equal their predecessor
+    parts = [of[here] for of in (points.communicator, pairs.communicator) for here in blocks(of.size)]
+    channel = distinct(np.concatenate([np.zeros(0, np.int64), *(distinct(of[starts_run(of)]) for of in parts)]))
     channel = channel[channel != NOBODY]
     everybody = distinct(facts.process[facts.locations.is_cpu]).astype(np.int64)
     members = [everybody if c == EVERYBODY else facts.communicators.members_of(c) for c in channel.tolist()]
@@ -714,10 +707,5 @@ def _groups(facts: Facts, points: Columns, pairs: Columns, large: LargeArrays) -
     several = points.partner[in_set] < 0
     of_point[in_set[several]] = numbers[several] + channel.size
     of_point[lets_go_on] = np.arange(lets_go_on.size) + channel.size + first.size
-    start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
-    return kernels.Groups(of_point, channel, np.arange(sizes.size) >= channel.size, start, member)
-
-
-def _met(values: Ints) -> Ints:
-    """Return the distinct values of an array in which most equal their predecessor."""
-    return distinct(values[starts_run(values)])
+    is_listed = np.arange(sizes.size) >= channel.size
+    return kernels.Groups(of_point, channel, is_listed, offsets_of(sizes), member)

@@ -35,7 +35,7 @@ from tracecols.kernels import causes as charging
 from tracecols.kernels import edges as of_location
 from tracecols.kernels import period_times as kernels
 from tracecols.kernels.sums import Totals
-from tracecols.schema.causes import CHARGED, POINTS
+from tracecols.schema.causes import CHARGED
 from tracecols.vectors import Ints, Mask
 from tracecols.work.ahead import expect
 from tracecols.work.large import LargeArrays, blocks
@@ -65,15 +65,14 @@ def _divided(amount: Times, end: Ints, weight: Ints) -> Times:
     size = np.diff(end, prepend=0)
     of = np.repeat(np.arange(amount.size), size)
     total = np.bincount(of, weight, amount.size)
-    result: Times = amount[of] * weight / np.where(total > 0, total, 1.0)[of]
-    return result
+    return amount[of] * weight / np.where(total > 0, total, 1.0)[of]
 
 
 class Weights(NamedTuple):
-    """Weights in proportion to which cells are divided."""
+    """Weights in proportion to which cells of a property are divided."""
 
-    property: NDArray[np.int16]
-    """(n,): `schema.causes.CHARGED`."""
+    property: int
+    """Number in `schema.causes.CHARGED`; -1 for times that serve several properties."""
     label: Ints
     """(n,): call path in a period."""
     location: NDArray[np.int32]
@@ -82,13 +81,14 @@ class Weights(NamedTuple):
     """(n,) int64 or float64"""
 
     @classmethod
-    def joined(cls, parts: Sequence[Weights], quirks: Quirks) -> Weights:
-        """Concatenate weights."""
+    def joined(cls, code: int, parts: Sequence[Weights], quirks: Quirks) -> Weights:
+        """Concatenate the weights of a property."""
+        of = [p for p in parts if p.property == code]
         return cls(
-            np.concatenate([np.zeros(0, np.int16), *(p.property for p in parts)]),
-            np.concatenate([np.zeros(0, np.int64), *(p.label for p in parts)]),
-            np.concatenate([np.zeros(0, np.int32), *(p.location for p in parts)]),
-            np.concatenate([np.zeros(0, time_type(quirks)), *(p.weight for p in parts)]),
+            code,
+            np.concatenate([np.zeros(0, np.int64), *(p.label for p in of)]),
+            np.concatenate([np.zeros(0, np.int32), *(p.location for p in of)]),
+            np.concatenate([np.zeros(0, time_type(quirks)), *(p.weight for p in of)]),
         )
 
 
@@ -162,7 +162,7 @@ class Parts(NamedTuple):
         share = _divided(amount, end, self.weight.take(of))
         group, first = number(combine(label, where))
         sums = add_up(group, share, first.size)
-        return Weights(np.full(first.size, code, np.int16), label[first], where[first], sums)
+        return Weights(code, label[first], where[first], sums)
 
 
 ENTRY_BYTES = 20
@@ -445,10 +445,8 @@ def find_path_periods(
     periods."""
     if segments.edges is None:
         return None
-    large, mine = spill.large, np.zeros(facts.n_locations, bool)
-    intervals = Intervals(facts, quirks, sync_points, point_index, segments, large.briefly())
-    mine[members] = True
-    here = large.chosen(path.until.size, lambda rows: mine[sync_points.location[path.until[rows]]])
+    intervals = Intervals(facts, quirks, sync_points, point_index, segments, spill.large.briefly())
+    here = path.on(facts, members, sync_points, spill.large)
     ends, found = [np.zeros(0, np.int32)], []
     for rows in blocks(here.size):
         since, until = path.since[here[rows]], path.until[here[rows]]
@@ -506,7 +504,7 @@ def divide_own_times(
     # a location that is in one period needs no times: all of it counts there
     label = labels.label(found.key % n_paths, found.of_period)
     weight = found.ticks.astype(time_type(quirks))
-    return Weights(np.full(label.size, -1, np.int16), label, location[found.key // n_paths], weight)
+    return Weights(-1, label, location[found.key // n_paths], weight)
 
 
 @step(CHARGES, "root_causes")
@@ -517,21 +515,21 @@ def divide_causes(
     unchanged."""
     if cause_weights is None:
         return charged_causes
-    labels, of, charged = labels_of(facts), Weights.joined(cause_weights, quirks), charged_causes
+    labels, charged = labels_of(facts), charged_causes
     parts = [(np.zeros(0, np.int64), np.zeros(0, np.int64), charged.charged[:0])]
     for which in distinct(charged.property).tolist():
         # one property after the other, since there are many cells if there are many locations
-        mine, own = np.flatnonzero(charged.property == which), np.flatnonzero(of.property == which)
-        every_path, own_path, start = charged.call_path[mine], labels.path_of(of.label[own]).astype(np.int32), 0
+        mine, of = np.flatnonzero(charged.property == which), Weights.joined(which, cause_weights, quirks)
+        every_path, own_path, start = charged.call_path[mine], labels.path_of(of.label).astype(np.int32), 0
         while start < mine.size:
             # some call paths of many locations; charges are ordered by call path
             last = every_path[min(start + CELLS, mine.size) - 1]
             stop = int(np.searchsorted(every_path, last, "right"))
             some, path, start = mine[start:stop], every_path[start:stop], stop
-            chosen = (own_path >= path[0]) & (own_path <= path[-1])
-            weights, key = own[chosen], path.astype(np.int64) * facts.n_locations + charged.location[some]
-            cell = lookup(key, own_path[chosen] * np.int64(facts.n_locations) + of.location[weights])
-            given = charged.charged[some], path, cell, of.label[weights], of.weight[weights], charged.location[some]
+            own = np.flatnonzero((own_path >= path[0]) & (own_path <= path[-1]))
+            key = path.astype(np.int64) * facts.n_locations + charged.location[some]
+            cell = lookup(key, own_path[own] * np.int64(facts.n_locations) + of.location[own])
+            given = charged.charged[some], path, cell, of.label[own], of.weight[own], charged.location[some]
             cell, label, part = divide_cells(labels, *given)
             parts.append((some[cell], label, part))
     cell, label, part = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -605,21 +603,10 @@ def divide_run(
     if facts.call_paths.divider is None:
         return charged_run
     rows: list[Weights] = []
-    for k, (name, suffix, kind) in enumerate(
-        (("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver"))
-    ):
-        mine, indirect = factors.indirect.positive_of(delay_pairs.kind, k)
-        for code, at, amount in (
-            (f"mpi_wait_indirect_{name}", numbers_of(delay_pairs, mine, "waiting")[0], indirect),
-            (f"mpi_wait_propagating_{suffix}", *factors.propagated.positive_of(sync_points.kind, POINTS.index(kind))),
-        ):
-            rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(code), at, amount))
+    for name, at, amount in factors.charged_waits(sync_points, delay_pairs):
+        rows.append(_in_waits(facts, quirks, sync_points, CHARGED.index(name), at, amount))
     for name in ("critical_path_activities", "non_critical_path_activities"):
-        rows += [
-            Weights(np.full(o.label.size, CHARGED.index(name), np.int16), o.label, o.location, o.weight)
-            for o in every_period_times
-            if o is not None
-        ]
+        rows += [of._replace(property=CHARGED.index(name)) for of in every_period_times if of is not None]
     impact, absent = (CHARGED.index(name) for name in ("critical_imbalance_impact", "inter_partition_imbalance"))
     rows += [_as(of, CHARGED.index("critical_path"), impact) for of in every_root_causes]
     # the loss to absent locations is a part of the loss, in every period
@@ -638,12 +625,7 @@ def _where(table: CompoundTable, mask: Mask) -> CompoundTable:
 def _as(table: CompoundTable, code: int, other: int) -> Weights:
     """Return the charges of one property as weights of another one."""
     mine = np.flatnonzero(table.property == code)
-    return Weights(
-        np.full(mine.size, other, np.int16),
-        table.call_path[mine].astype(np.int64),
-        table.location[mine],
-        table.charged[mine],
-    )
+    return Weights(other, table.call_path[mine].astype(np.int64), table.location[mine], table.charged[mine])
 
 
 def _in_waits(facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at: Ints, amount: Times) -> Weights:
@@ -654,6 +636,4 @@ def _in_waits(facts: Facts, quirks: Quirks, points: CompoundTable, code: int, at
     )
     end = np.searchsorted(row, np.arange(at.size), "right")
     kept = np.diff(end, prepend=0) > 0
-    return Weights(
-        np.full(row.size, code, np.int16), label, points.location[at[row]], _divided(amount[kept], end[kept], ticks)
-    )
+    return Weights(code, label, points.location[at[row]], _divided(amount[kept], end[kept], ticks))

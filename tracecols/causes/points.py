@@ -179,12 +179,17 @@ def time_type(quirks: Quirks) -> type[np.float64] | type[np.int64]:
 def clock(facts: Facts, quirks: Quirks) -> Callable[[Ints], Times]:
     """Return a function that turns clock readings into times since the first event of the trace; (n,) of
     `time_type`."""
-    first = int(facts.store.manifest["first_time"] or 0)
+    first = first_time(facts)
 
     def times(ticks: Ints) -> Times:
         return durations(facts, quirks, ticks - first)
 
     return times
+
+
+def first_time(facts: Facts) -> int:
+    """Return the clock reading of the first event of a trace; 0 without events."""
+    return int(facts.store.manifest["first_time"] or 0)
 
 
 def durations(facts: Facts, quirks: Quirks, ticks: Ints) -> Times:
@@ -201,7 +206,7 @@ def _positive(values: Times) -> Times:
     return np.maximum(values, 0)
 
 
-def _points(
+def points_of(
     kind: str, location: Any, event: Any, begin_time: Any, call_path: Any, wait: Any = 0, total: Any = 0, **more: Any
 ) -> dict[str, Any]:
     """Return the columns of points of one kind; columns that are not given default to `LEFT_OUT`, or 0."""
@@ -217,7 +222,7 @@ def _points(
     }
 
 
-def _pairs(delay: str, cause: Any, waiting: Any, wait: Any, communicator: Any = NOBODY) -> dict[str, Any]:
+def pairs_of(delay: str, cause: Any, waiting: Any, wait: Any, communicator: Any = NOBODY) -> dict[str, Any]:
     """Return the columns of pairs with one kind of delay."""
     return {"kind": DELAYS.index(delay), "cause": cause, "waiting": waiting, "wait": wait, "communicator": communicator}
 
@@ -234,7 +239,7 @@ class _Side(NamedTuple):
 
     def points(self, facts: Facts, kind: str, other: _Side, wait: Any, completion: Times) -> dict[str, Any]:
         """Return the points of this side, which synchronises with the other one."""
-        return _points(
+        return points_of(
             kind,
             self.location,
             self.event,
@@ -268,7 +273,8 @@ def late_senders(facts: Facts, quirks: Quirks, messages: CompoundTable, spill: S
         recv.points(facts, "late sender", send, wait, _positive(recv.leave - send.leave)),
         send.points(facts, "send", recv, 0, _positive(send.leave - recv.leave)),
     ]
-    return Synchronisation(quirks, points, [_pairs("late_sender", send.event, recv.event, wait)], spill, by_event=True)
+    pairs = [pairs_of("late_sender", send.event, recv.event, wait)]
+    return Synchronisation(quirks, points, pairs, spill, by_event=True)
 
 
 @step(SEND, "late_receivers")
@@ -284,7 +290,7 @@ def late_receivers(facts: Facts, quirks: Quirks, sent_messages: CompoundTable, s
         done.points(facts, "late receiver", post, wait, completion),
         post.points(facts, "receive posted", done, 0, _positive(-longer)),
     ]
-    pairs = [_pairs("late_receiver", post.event, done.event, wait)]
+    pairs = [pairs_of("late_receiver", post.event, done.event, wait)]
     return Synchronisation(quirks, points, pairs, spill, by_event=True)
 
 
@@ -389,7 +395,7 @@ def _points_of_kind(
     # a rank that waits in a scan may make others wait: all ranks that do either synchronise with each other
     is_set = ~is_whole[here] & (kind not in ("n_to_one", "management"))
     channel = facts.communicators.channel(m.communicator[of], process[here])
-    points = _points(
+    points = points_of(
         "collective",
         m.location[of],
         event[here],
@@ -406,7 +412,7 @@ def _points_of_kind(
     )
     e = np.flatnonzero(wait > 0)
     channels = facts.communicators.channel(m.communicator[row[e]], process[e])
-    return points, _pairs(kind, event[cause[e]], event[e], wait[e], channels)
+    return points, pairs_of(kind, event[cause[e]], event[e], wait[e], channels)
 
 
 @step(GLOBAL, "startup_points")
@@ -442,12 +448,12 @@ def startup_points(
             wait = np.zeros_like(wait)
         completion = _positive(leave - np.maximum(latest if is_init else until, earliest))
         ends = m.location[of], row[of], m.enter_time[of], m.call_path[of]
-        points.append(_points(kind, *ends, wait, leave - enter, completion=completion, communicator=members))
+        points.append(points_of(kind, *ends, wait, leave - enter, completion=completion, communicator=members))
         if not quirks.leaves_out_startup and of.size:
             # the member that enters last; of several, the one on the first location
             last = int(of[np.lexsort((m.location[of], -m.enter_time[of]))[0]])
             e = np.flatnonzero((wait > 0) & (of != last))
-            pairs.append(_pairs("startup", np.full(e.size, row[last]), row[of[e]], wait[e], members))
+            pairs.append(pairs_of("startup", np.full(e.size, row[last]), row[of[e]], wait[e], members))
     if not quirks.leaves_out_others:
         c = created_processes
         points += _births(facts, quirks, c, c.begin_time, c.create_enter)
@@ -522,7 +528,7 @@ def _fork_points(
         "is_guest": ~forks_it,
         "join_row": np.where(forks_it, teams.join[team], -1),
     }
-    forks = _points(
+    forks = points_of(
         "fork",
         location,
         row,
@@ -565,9 +571,9 @@ def _barrier_points(
     charged = whole if quirks.ignores_tasks else waited
     masters = _masters(n_constructs, group, row, location == master.take(of))
     total = np.where(leaves, times(m.exit_time.take(of)) - enter, 0)
-    points = _points("thread barrier", location, row, begin_time, m.call_path.take(of), waited, total, set=masters)
+    points = points_of("thread barrier", location, row, begin_time, m.call_path.take(of), waited, total, set=masters)
     e = np.flatnonzero((charged > 0) & (cause < of.size))
-    pairs = _pairs("thread_barrier", row.take(cause.take(e)), row.take(e), charged.take(e))
+    pairs = pairs_of("thread_barrier", row.take(cause.take(e)), row.take(e), charged.take(e))
     executes = np.flatnonzero(leaves & (task_ticks > 0))
     executes = executes[np.argsort(row[executes])]
     return points, pairs, Columns(executes.size, {"exit": row[executes], "latest": latest[executes]})
@@ -581,8 +587,7 @@ def _masters(n_constructs: int, construct: Ints, row: Ints, is_master: Mask) -> 
     segments = Segments(construct, n_constructs)
     nothing = np.iinfo(np.int64).max
     masters = segments.min(np.where(is_master, row, nothing))
-    found: Ints = np.where(masters < nothing, masters, segments.min(row))[construct]
-    return found
+    return np.where(masters < nothing, masters, segments.min(row))[construct]
 
 
 @step(WITHIN, "lock_points")
@@ -599,7 +604,7 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
     )
     wait = times(m.previous_release_time[of]) - since[of]
     enter, released = times(m.enter_time[of]), m.released[of]
-    acquires = _points(
+    acquires = points_of(
         "lock",
         m.location[of],
         m.acquire[of],
@@ -609,8 +614,9 @@ def lock_points(facts: Facts, quirks: Quirks, lock_acquisitions: CompoundTable, 
         times(m.acquire_time[of]) - enter,
         lead=since[of] - enter,
     )
-    releases = _points("release", m.previous_owner[of], released, m.previous_release_time[of], m.previous_call_path[of])
-    of_locks = _pairs("lock", released, m.acquire[of], wait)
+    owners = m.previous_owner[of], released, m.previous_release_time[of], m.previous_call_path[of]
+    releases = points_of("release", *owners)
+    of_locks = pairs_of("lock", released, m.acquire[of], wait)
     conditional, signals, of_conditions = _condition_points(facts, quirks, m)
     points = [conditional, signals, acquires, releases]
     return Synchronisation(quirks, points, [of_locks, of_conditions], spill)
@@ -624,10 +630,10 @@ def _condition_points(
     ticks, waits = wait_for_signals(m)
     of = np.flatnonzero(waits)
     wait = durations(facts, quirks, ticks[of])
-    gives_up = _points("condition", m.location[of], m.given_up[of], m.enter_time[of], m.call_path[of], wait, wait)
+    gives_up = points_of("condition", m.location[of], m.given_up[of], m.enter_time[of], m.call_path[of], wait, wait)
     signal = m.signal_exit[of]
-    signals = _points("signal", m.signal_location[of], signal, m.signal_time[of], m.signal_call_path[of])
-    return gives_up, signals, _pairs("condition", signal, m.given_up[of], wait)
+    signals = points_of("signal", m.signal_location[of], signal, m.signal_time[of], m.signal_call_path[of])
+    return gives_up, signals, pairs_of("condition", signal, m.given_up[of], wait)
 
 
 @step(RECEIVE, "created_points")
@@ -643,11 +649,11 @@ def created_points(facts: Facts, quirks: Quirks, created_threads: CompoundTable,
     enter, leave = times(c.join_enter_time[of]), times(c.join_exit_time[of])
     wait = times(until[of]) - enter
     ends_of_joins = c.join_location[of], c.join_exit[of], c.join_enter_time[of], c.join_call_path[of]
-    joins = _points("join", *ends_of_joins, wait, leave - enter)
+    joins = points_of("join", *ends_of_joins, wait, leave - enter)
     # a thread whose creation is not recorded, as in a trace slice, ends where it is joined
     call_path = np.where(c.create_call_path >= 0, c.create_call_path, c.join_call_path)[of]
-    ends = _points("thread ends", c.location[of], c.end[of], c.end_time[of], call_path)
-    of_threads = _pairs("join", c.end[of], c.join_exit[of], wait)
+    ends = points_of("thread ends", c.location[of], c.end[of], c.end_time[of], call_path)
+    of_threads = pairs_of("join", c.end[of], c.join_exit[of], wait)
     return Synchronisation(quirks, [*births, joins, ends], [of_threads], spill)
 
 
@@ -662,8 +668,8 @@ def _births(facts: Facts, quirks: Quirks, c: CompoundTable, begin_time: Ints, cr
     times, born = clock(facts, quirks), np.flatnonzero(created >= 0)
     launch = _positive(times(begin_time[born]) - times(c.create_enter_time[born]))
     call_path, event = c.create_call_path[born], created[born]
-    begins = _points(
+    begins = points_of(
         "created", c.location[born], c.begin[born], begin_time[born], call_path, completion=launch, set=event
     )
-    creates = _points("creates", c.create_location[born], event, c.create_enter_time[born], call_path)
+    creates = points_of("creates", c.create_location[born], event, c.create_enter_time[born], call_path)
     return [begins, creates]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tracecols.causes.cuts import BatchCuts, Cutting, NestedCuts, cut_batches
-from tracecols.causes.edges import EdgeCollector, PeriodEdges, dividing_of
+from tracecols.causes.edges import PeriodEdgeCollector, PeriodEdges, dividing_of
 from tracecols.causes.index import PointIndex
-from tracecols.causes.near import KeptTable, Near
+from tracecols.causes.near import KeptTable, near_rows
 from tracecols.causes.pairs import CREATED
 from tracecols.causes.points import ParallelRegions, Times, clock, number_type, time_type
 from tracecols.causes.quirks import Quirks
@@ -28,7 +28,7 @@ from tracecols.kernels import intervals, sums
 from tracecols.kernels import segments as kernels
 from tracecols.kernels.actions import FLUSH, JOIN, NOTHING, ON_OFF, POP, PUSH, TASK_COMPLETE, TASK_SWITCH, action_table
 from tracecols.schema import EventKind as K
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 from tracecols.work.large import LargeArrays
 
 LIMIT = 128
@@ -114,9 +114,8 @@ class Segments(NamedTuple):
         """Return the first entries of some runs of segments, one past their last, and the entries that these number."""
         bounds = np.append(first, np.maximum(first, stop)) - 1
         first, stop = self.ends.several_at(("end",), bounds, 0)[0].reshape(2, -1)
-        near = Near(self.entries, first, stop, large)
-        begin = near.place(first)
-        return begin, begin + (stop - first), intervals.Entries(*near.columns("call_path", "time"))
+        begin, (path, time) = near_rows(self.entries, first, stop, ("call_path", "time"), large)
+        return begin, begin + (stop - first), intervals.Entries(path, time)
 
 
 class _Collector:
@@ -195,46 +194,34 @@ def segments(
     spill: Spill,
 ) -> Segments:
     """Add up the time of some locations by call path between the cuts at their synchronisation points."""
-    tree, large = facts.call_paths.whole, spill.large
-    tree_of = _CallTree.of(facts, quirks)
+    n_paths, large = len(facts.call_paths.whole), spill.large
     times, dtype = clock(facts, quirks), time_type(quirks)
-    fills = not quirks.forgets_workers
     mine = np.sort(members[facts.locations.is_cpu[members]])
     is_worker = facts.locations.master[mine] != mine
     n_joins = int(team_instances.n_joins()[mine].sum())
-    limit = LIMIT if quirks.limits_maps else max(len(tree), 1)
-    collector = _Collector(dtype, len(tree), limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
+    limit = LIMIT if quirks.limits_maps else max(n_paths, 1)
+    collector = _Collector(dtype, n_paths, limit, n_joins, sum(scans[i].n for i in mine.tolist()), spill)
     masters = mine[~is_worker]
     cutting = Cutting.of(facts, quirks, scans, masters, sync_points, point_index, own_thread_regions, large)
     flush_stops = flush_stops_of(facts.store, mine)
-    locations = kernels.Locations(
-        *_numbers_and_flushes(facts, tree_of, times, mine, flush_stops),
-        is_worker & quirks.forgets_workers,
-        ~is_worker & fills,
-        _since(facts, quirks, scans, mine, sync_points, point_index),
-        times(np.array([scans[i].last_time for i in mine.tolist()], np.int64)),
-        (facts.store.n_events[mine] > 0) & fills,
-        np.full(mine.size, -1, np.int64),
-        np.full(mine.size, -1, np.int64),
-        np.zeros(mine.size, dtype),
-    )
+    locations = _locations_of(facts, quirks, scans, mine, sync_points, point_index, flush_stops)
+    call_tree = _tree_of(facts, quirks)
     n = int(np.diff(point_index.start)[mine].sum())
     # an event begins few segments: one, one at each of two times in its call, one after a JOIN
     number = number_type(8 * int(facts.store.n_events[mine].sum()))
     of_cuts = {"cut": number, "left": number, "time": dtype}
     cuts = Columns(n, {name: large.empty(n, of) for name, of in of_cuts.items()})
-    edges, n_cuts, n_flushes = EdgeCollector(dividing_of(facts, quirks, scans, mine)), 0, 0
+    edges, n_cuts, n_flushes = PeriodEdgeCollector(dividing_of(facts, quirks, scans, mine)), 0, 0
     second, left, resumed = np.full(mine.size, -1, np.int64), [], []
-    tree_given = kernels.Tree(tree_of.action, tree_of.parent, tree_of.tasks)
     for walked, found in cut_batches(cutting, walk_stacks(facts, scans, team_instances, mine, flush_stops)):
         if locations.flush_paths.size:
-            flush_paths = _flush_paths(facts, walked, tree_of)
+            flush_paths = _flush_paths(facts, walked)
             locations.flush_paths[n_flushes : n_flushes + flush_paths.size] = flush_paths
             n_flushes += flush_paths.size
         here = slice(at := int(np.searchsorted(mine, walked.locations[0])), at + walked.locations.size)
         of_walked = kernels.Walked(at, walked.bounds, walked.row, walked.is_end, found.mark_start, found.nested_start)
         of_events = kernels.Events(times(walked.time), walked.kind, walked.region, walked.node, 0)
-        _collect(of_walked, of_events, locations, tree_given, found, edges, collector)
+        _collect(of_walked, of_events, locations, call_tree, found, edges, collector)
         second[here] = np.maximum(second[here], found.cut_at(facts.first_rows[mine[here]] + 1))
         left.append(found.nested_cuts(is_resume=False))
         resumed.append(found.nested_cuts(is_resume=True))
@@ -245,23 +232,23 @@ def segments(
     first, begin, stop = (np.full(facts.n_locations, -1, np.int64) for _ in range(3))
     first[mine], stop[mine] = locations.first, locations.stop
     # a location of which nothing is forgotten begins after its first event
-    later = (second >= 0) & ~is_worker & (facts.store.n_events[mine] > 1) & fills
+    later = (second >= 0) & locations.fills & (facts.store.n_events[mine] > 1)
     begin[mine] = np.where(later, second, locations.first)
     ends, entries = collector.kept()
     n_found = int(collector.state[kernels.N_JOINS])
     return Segments(
-        ends,
-        entries,
-        spill.keep(cuts, often=True),
-        point_index.shift,
-        first,
-        begin,
-        stop,
-        nested,
-        NestedCuts.joined(resumed, dtype),
-        collector.joins.row[:n_found],
-        collector.joins.cut[:n_found],
-        None if facts.call_paths.divider is None else edges.found(spill),
+        ends=ends,
+        entries=entries,
+        cuts=spill.keep(cuts, often=True),
+        shift=point_index.shift,
+        first=first,
+        begin=begin,
+        stop=stop,
+        left=nested,
+        resumed=NestedCuts.joined(resumed, dtype),
+        join_row=collector.joins.row[:n_found],
+        join_cut=collector.joins.cut[:n_found],
+        edges=None if facts.call_paths.divider is None else edges.found(spill),
     )
 
 
@@ -285,56 +272,65 @@ def _since(
     return np.where(late & (not quirks.counts_unexecuted), first_times, 0)
 
 
-class _CallTree(NamedTuple):
-    """Call paths in the order in which they are met."""
-
-    met: Ints
-    """(n_call_paths,): number of each call path of the tree in this order."""
-    parent: Ints
-    """(n_call_paths,): as for `kernels.collect_segments`."""
-    tasks: kernels.TaskPaths
-    action: NDArray[np.uint8]
-    """(256,): action of each kind of event on the time of call paths."""
-
-    @classmethod
-    def of(cls, facts: Facts, quirks: Quirks) -> _CallTree:
-        """Return the call paths of a trace."""
-        tree, regions = facts.call_paths.whole, facts.regions
-        met, above = tree.met.astype(np.int64), tree.parent.astype(np.int64)
-        nothing = np.zeros(0, np.int64)
-        parent = pick(met, above)
-        is_of_task = np.zeros(len(tree), bool)
-        no_tasks = kernels.TaskPaths(is_of_task, nothing, len(regions), nothing, nothing)
-        if quirks.counts_unexecuted:
-            return cls(met, parent[tree.creation], no_tasks, ACTION_WITHOUT_TASKS)
-        # nothing is executed on the artificial call paths themselves
-        region_above = pick(tree.region.astype(np.int64), above)
-        parent = np.where(region_above == regions.threads, -1, parent)
-        heads = np.flatnonzero(tree.region == regions.tasks)
-        if not heads.size:
-            return cls(met, parent[tree.creation], no_tasks, ACTION)
-        parent = np.where(region_above == regions.tasks, kernels.OUTERMOST_OF_TASK, parent)
-        for head in heads.tolist():
-            is_of_task[head : tree.end[head]] = True
-        key = ((pick(met, above) + 1) * len(regions) + tree.region).astype(np.int64)
-        order = np.argsort(key, kind="stable")
-        tasks = kernels.TaskPaths(
-            is_of_task[tree.creation], tree.region.astype(np.int64)[tree.creation], len(regions), key[order], met[order]
-        )
-        return cls(met, parent[tree.creation], tasks, ACTION)
+def _tree_of(facts: Facts, quirks: Quirks) -> kernels.Tree:
+    """Return the call tree of a trace, with call paths numbered in the order in which they are met."""
+    tree, regions = facts.call_paths.whole, facts.regions
+    met, above, region = (of.astype(np.int64) for of in (tree.met, tree.parent, tree.region))
+    nothing = np.zeros(0, np.int64)
+    parent = met_above = pick(met, above)
+    is_of_task = np.zeros(len(tree), bool)
+    no_tasks = kernels.TaskPaths(is_of_task, nothing, len(regions), nothing, nothing)
+    if quirks.counts_unexecuted:
+        return kernels.Tree(ACTION_WITHOUT_TASKS, parent[tree.creation], no_tasks)
+    # nothing is executed on the artificial call paths themselves
+    region_above = pick(region, above)
+    parent = np.where(region_above == regions.threads, -1, parent)
+    heads = np.flatnonzero(region == regions.tasks)
+    if not heads.size:
+        return kernels.Tree(ACTION, parent[tree.creation], no_tasks)
+    parent = np.where(region_above == regions.tasks, kernels.OUTERMOST_OF_TASK, parent)
+    for head in heads.tolist():
+        is_of_task[head : tree.end[head]] = True
+    key = (met_above + 1) * len(regions) + region
+    order = np.argsort(key, kind="stable")
+    at = tree.creation
+    tasks = kernels.TaskPaths(is_of_task[at], region[at], len(regions), key[order], met[order])
+    return kernels.Tree(ACTION, parent[at], tasks)
 
 
-def _numbers_and_flushes(
-    facts: Facts, tree_of: _CallTree, times: Callable[[Ints], Times], locations: Ints, flush_stops: Sequence[Ints]
-) -> tuple[Ints, Ints, Ints, Times, Ints]:
-    """Return the first fields of `kernels.Locations`; call paths of buffer flushes are not known yet."""
+def _locations_of(
+    facts: Facts,
+    quirks: Quirks,
+    scans: Sequence[LocationScan],
+    locations: Ints,
+    points: CompoundTable,
+    index: PointIndex,
+    flush_stops: Sequence[Ints],
+) -> kernels.Locations:
+    """Return the properties of locations, and room for the results of each; call paths of buffer flushes are not known
+    yet."""
+    times, fills = clock(facts, quirks), not quirks.forgets_workers
+    is_worker, n = facts.locations.master[locations] != locations, locations.size
     number_start, number = facts.call_paths.whole.numbers_of(locations)
-    flush_start = np.append(0, np.cumsum([of.size for of in flush_stops], dtype=np.int64))
     stop_times = times(np.concatenate([*flush_stops, np.zeros(0, np.int64)]))
-    return number_start, tree_of.met[number], flush_start, stop_times, np.full(stop_times.size, -1, np.int64)
+    return kernels.Locations(
+        number_start=number_start,
+        number=facts.call_paths.whole.met[number].astype(np.int64),
+        flush_start=offsets_of([of.size for of in flush_stops]),
+        stop_times=stop_times,
+        flush_paths=np.full(stop_times.size, -1, np.int64),
+        forgets=is_worker & quirks.forgets_workers,
+        fills=~is_worker & fills,
+        since=_since(facts, quirks, scans, locations, points, index),
+        until=times(np.array([scans[i].last_time for i in locations.tolist()], np.int64)),
+        is_filled=(facts.store.n_events[locations] > 0) & fills,
+        first=np.full(n, -1, np.int64),
+        stop=np.full(n, -1, np.int64),
+        last=np.zeros(n, time_type(quirks)),
+    )
 
 
-def _flush_paths(facts: Facts, walked: WalkedEvents, tree_of: _CallTree) -> Ints:
+def _flush_paths(facts: Facts, walked: WalkedEvents) -> Ints:
     """Return the call paths of the buffer flushes among some events, in the order in which they are met; (n,) int64."""
     at_flush = np.flatnonzero(walked.kind == K.BUFFER_FLUSH)
     tree, n = facts.call_paths.whole, len(facts.regions)
@@ -344,7 +340,7 @@ def _flush_paths(facts: Facts, walked: WalkedEvents, tree_of: _CallTree) -> Ints
     around = pick(number, np.where(node >= 0, node + start[of], -1))
     flushed: NDArray[Any] = facts.regions.of_entry[walked.region[at_flush]]
     below = lookup((tree.parent.astype(np.int64) + 1) * n + tree.region, (around + 1) * n + flushed)
-    return pick(tree_of.met, below)
+    return pick(tree.met, below).astype(np.int64)
 
 
 def _collect(
@@ -353,25 +349,14 @@ def _collect(
     locations: kernels.Locations,
     tree: kernels.Tree,
     cuts: BatchCuts,
-    edges: EdgeCollector,
+    edges: PeriodEdgeCollector,
     c: _Collector,
 ) -> None:
     """Collect the segments of some locations, and note where their periods begin."""
     k, start = 0, 0
     while k < walked.row.size:
-        k, start = of_edges.collect_locations(
-            k,
-            start,
-            walked,
-            events,
-            locations,
-            edges.dividing,
-            edges.noted,
-            tree,
-            cuts.marks,
-            cuts.nested.times,
-            c.collected,
-        )
+        given = walked, events, locations, edges.dividing, edges.noted, tree
+        k, start = of_edges.collect_locations(k, start, *given, cuts.marks, cuts.nested.times, c.collected)
         if k < walked.row.size:
             edges.grow()
             c.grow()

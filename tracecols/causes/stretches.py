@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracecols.causes.pairs import FORK
-from tracecols.causes.points import in_ticks
+from tracecols.causes.points import first_time, in_ticks
 from tracecols.causes.quirks import Quirks
 from tracecols.causes.sweep import Path
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
@@ -38,16 +38,15 @@ def list_stretches(
         return _of_devices(device_path)
     since, until = path.since, path.until
     location = sync_points.location[until]
-    first_time = np.array([scan.first_time for scan in scans], np.int64)[location]
     if quirks.splits_path:
         waited, total = (in_ticks(facts, quirks, sync_points[c]) for c in ("wait", "total"))
         # a thread is in a parallel region from the FORK on
         time = sync_points.begin_time - np.where(sync_points.kind == FORK, total, 0)
-        begin = np.where(since >= 0, pick(time + waited, since, 0), first_time)
+        first = np.array([scan.first_time for scan in scans], np.int64)[location]
+        begin = np.where(since >= 0, pick(time + waited, since, 0), first)
         end = time[until]
     else:
-        first = int(facts.store.manifest["first_time"] or 0)
-        begin, end = (in_ticks(facts, quirks, t) + first for t in (path.begin_time, path.end_time))
+        begin, end = (in_ticks(facts, quirks, t) + first_time(facts) for t in (path.begin_time, path.end_time))
     order = np.lexsort((location, end, begin))
     columns = {
         "location": location,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,6 +83,15 @@ class Factors(NamedTuple):
     """By waiting point: the part of the wait that makes others wait in point-to-point communication."""
     lost: tuple[int, Any]
     """Number of waits for messages that exceed the time that the other side lost, and the sum of the excess."""
+
+    def charged_waits(self, points: CompoundTable, pairs: CompoundTable) -> Iterator[tuple[str, Ints, Times]]:
+        """Yield the waits in point-to-point communication that go back to other waits, and those that make others wait:
+        the property that is charged, the waiting points, and the parts of their waits."""
+        messages = ("latesender", "ls", "late sender"), ("latereceiver", "lr", "late receiver")
+        for k, (name, suffix, kind) in enumerate(messages):
+            rows, amount = self.indirect.positive_of(pairs.kind, k)
+            yield f"mpi_wait_indirect_{name}", pairs.at("waiting", rows).astype(np.int64, copy=False), amount
+            yield f"mpi_wait_propagating_{suffix}", *self.propagated.positive_of(points.kind, POINTS.index(kind))
 
 
 class _Sides(NamedTuple):
@@ -172,8 +181,7 @@ def sweep_costs(
 
     def passed_on() -> Amounts:
         kept = large.chosen(propagated.size, lambda here: propagated[here] > 0, point_index.waits.dtype)
-        row = large.computed(kept.size, kept.dtype, lambda here: point_index.waits.take(kept[here]))
-        return Amounts(row, large.computed(kept.size, dtype, lambda here: propagated.take(kept[here])))
+        return Amounts(large.taken(point_index.waits, kept), large.taken(propagated, kept))
 
     def wait_of(here: slice) -> Times:
         return delay_pairs.rows("wait", here.start, here.stop)
@@ -429,6 +437,12 @@ class Path(NamedTuple):
     """`begin_time` and `end_time`: (n,) float64 or int64: begin and end of each stretch, in the unit of times; empty if
     the path may split (`quirks.splits_path`)."""
 
+    def on(self, facts: Facts, members: Ints, points: CompoundTable, large: LargeArrays) -> Ints:
+        """Return the stretches on some locations; (n_here,) int64."""
+        mine = np.zeros(facts.n_locations, bool)
+        mine[members] = True
+        return large.chosen(self.until.size, lambda rows: mine[points.location[self.until[rows]]])
+
 
 @step(PATH, "path")
 def find_critical_path(
@@ -493,18 +507,21 @@ def _stops(
             return np.where(THREADS_MEET[points.kind[here]], points.rows("set", here.start, here.stop), -1)
 
         of_team = large.computed(len(points), of_team.dtype, team_of)
-    of_kinds = ends, always, if_waits, if_forked, is_fork
-    of_pairs = _last_pairs(len(points), pairs, large), pairs.cause
     return causes.Stops(
-        index.start,
-        points.location,
-        points.kind,
-        index.waits_before,
-        of_team,
-        *of_pairs,
-        *of_kinds,
-        team_set,
-        team_member,
+        start=index.start,
+        location=points.location,
+        kind=points.kind,
+        waits_before=index.waits_before,
+        of_team=of_team,
+        pair_of=_last_pairs(len(points), pairs, large),
+        cause=pairs.cause,
+        ends=ends,
+        always=always,
+        if_waits=if_waits,
+        if_forked=if_forked,
+        forks=is_fork,
+        team_set=team_set,
+        team_member=team_member,
     )
 
 
@@ -552,8 +569,7 @@ def _resumes(
     kind, of_origin = points.kind[at], _begins(facts, quirks, points, origin)
     begins = _begins(facts, quirks, points, at)
     waited = np.minimum(begins + points.at("total", at), of_origin)
-    resumes: Times = np.where(kind == CREATED, begins, np.where(kind == FORK, of_origin, waited))
-    return resumes
+    return np.where(kind == CREATED, begins, np.where(kind == FORK, of_origin, waited))
 
 
 def list_stops(

@@ -208,10 +208,9 @@ def startup_conditions(facts: Facts, startups: CompoundTable, spill: Spill) -> C
         n_started = distinct(m.location[m.is_init & ((m.communicator == world) | (world < 0))]).size
         if at.size < 2 or at.size < n_started:
             continue
-        everybody = np.ones(at.size, bool)
         ends = m.exit[at] >= 0
         leave = np.where(ends, m.exit[at], m.enter[at])
-        found.edges.all_to_all(np.zeros(at.size, np.int64), m.enter[at], leave, everybody, ends, length=START)
+        found.edges.all_to_all(np.zeros(at.size, np.int64), m.enter[at], leave, to_some=ends, length=START)
         latest = at[np.argmax(m.enter_time[at])]
         at = at[ends]
         of = np.full(at.size, m.location[latest])
@@ -297,11 +296,10 @@ def _barrier_conditions(
         return
     whole = (c.n_members > 1) & (c.n_members >= teams.n_threads[c.team]) & IS_BARRIER[c.role_number]
     at = np.flatnonzero(whole[m.construct])
-    everybody = np.ones(at.size, bool)
     ends = m.exit[at] >= 0
     # others wait also for threads that never leave
     leave = np.where(ends, m.exit[at], m.enter[at])
-    found.edges.all_to_all(m.construct[at], m.enter[at], leave, everybody, ends, length=THREAD_BARRIER)
+    found.edges.all_to_all(m.construct[at], m.enter[at], leave, to_some=ends, length=THREAD_BARRIER)
     at = at[ends]
     latest = c.latest_location[m.construct[at]]
     found.count(THREAD_BARRIER, latest, m.location[at], m.exit_time[at] - m.latest_enter_time[at])

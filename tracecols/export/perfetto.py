@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tracecols.export.flows import DETAILS, TEXTS
 from tracecols.export.timeline import Samples, Timeline, Track, TrackEvents
 from tracecols.kernels import protobuf
+from tracecols.kernels.timeline import Drawn
 
 NAMES_PER_PACKET = 1000
 
@@ -126,7 +127,7 @@ class PerfettoWriter:
 
     def events(self, events: TrackEvents) -> None:
         """Write slices and instants."""
-        drawn = protobuf.Drawn(events.time, events.what, events.name, events.instant)
+        drawn = Drawn(events.time, events.what, events.name, events.instant)
         of = events.instants
         instants = protobuf.Instants(of.name, of.flow, of.step, of.values, self._is_text)
         at = 0

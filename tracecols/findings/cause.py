@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.severity.causes import PREFERRED
+from tracecols.vectors import Ints
 
 KINDS = {
     "computation": (
@@ -53,7 +53,20 @@ PHASES = "phases"
 STEPS = 3
 """Number of steps of a family from which on they are tried as one."""
 
+NOBODY = np.zeros(0, np.int64)
+"""Locations of a cause that all cause alike."""
+
 Spans = tuple[tuple[int, int], ...]
+
+
+class Explained(NamedTuple):
+    """Time other than computation, by call path (-1 for idle threads) and location; (n,) int64 each."""
+
+    call_path: Ints
+    location: Ints
+    ticks: Ints
+    in_calls: Ints
+    """`ticks` and `in_calls`: all of it, and the part that calls take beyond waiting."""
 
 
 @dataclass(eq=False)
@@ -64,8 +77,8 @@ class Cause:
     """One of `KINDS`."""
     call_path: int
     """Where it is."""
-    locations: NDArray[np.int64]
-    """(n,): the locations that cause it, the worst first; empty if all do alike."""
+    locations: Ints
+    """(n,): the locations that cause it, the worst first; `NOBODY` if all do alike."""
     change: Change
     """The change that mends it."""
     gain: int = 0
@@ -74,14 +87,13 @@ class Cause:
     """Whether all threads of a process cause it together."""
     evidence: dict[str, Any] = field(default_factory=dict)
     """Quantities that prove it: numbers and lists of numbers by name."""
-    cells: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
-    """tuple of (call paths, locations, ticks, ticks): the time other than computation that it explains, and the part of
-    this that calls take beyond waiting."""
+    explained: Explained | None = None
+    """The time that ends with it; None before it is searched for."""
     spans: Spans = ()
     """The call paths whose computation it is, as spans (begin, end) without the end."""
     partners: tuple[int, ...] = ()
     """Call paths of other functions that take part in it: the other sides of messages."""
-    spent: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    spent: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,): rows of the computation that it consists of, where this is time in run-time systems, such as in calls that
     take locks."""
     frees: Change | None = None
@@ -89,7 +101,8 @@ class Cause:
 
     def facts(self) -> dict[str, Any]:
         """Return the cause as plain values, for the facts of a cube."""
-        assert self.cells is not None
+        assert self.explained is not None
+        *explains, in_calls = (part.tolist() for part in self.explained)
         return {
             "kind": self.kind,
             "call_path": int(self.call_path),
@@ -97,8 +110,8 @@ class Cause:
             "is_process": bool(self.is_process),
             "gain": int(self.gain),
             "evidence": self.evidence,
-            "explains": [part.tolist() for part in self.cells[:3]],
-            "in_calls": self.cells[3].tolist(),
+            "explains": explains,
+            "in_calls": in_calls,
         }
 
 

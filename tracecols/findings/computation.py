@@ -18,7 +18,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, number, ranges
 from tracecols.enhance.scan.paths import count_descendants, is_repeated, outermost_of, with_descendants
-from tracecols.findings.cause import CLEARLY, PHASES, STEPS, Cause, Spans, steps_or_families, tried
+from tracecols.findings.cause import CLEARLY, NOBODY, PHASES, STEPS, Cause, Spans, steps_or_families, tried
 from tracecols.findings.overheads import CREATION, message_edges
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.kernels.computed import collect_rows, compare_pieces
@@ -26,6 +26,7 @@ from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
 from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED
+from tracecols.vectors import Ints, Mask, offsets_of
 
 N_TRIED = 10
 """Number of call paths tried in each way: those with most to gain."""
@@ -33,8 +34,6 @@ N_TRIED = 10
 DEEPER, ITSELF = 0.75, 0.95
 """Shares of the gain of a call path with all it calls that a single one below it, and the call path without what it
 calls, must have to be the cause in its place."""
-
-NOBODY = np.zeros(0, np.int64)
 
 IN_TURN = 0.8
 """Share of some work that must not be computed at the same time as other pieces of it to be computed in turn."""
@@ -69,16 +68,16 @@ class Work:
     """The call paths, as spans (begin, end) without the end. The first one is named."""
     node: NDArray[np.int32]
     """(n,): the nodes of the rows, location by location in the order of time."""
-    ticks: NDArray[np.int64]
+    ticks: Ints
     """(n,)"""
-    who: NDArray[np.int64]
+    who: Ints
     """(m,): the locations."""
-    n_rows: NDArray[np.int64]
+    n_rows: Ints
     """(m,): number of rows of each."""
-    total: NDArray[np.int64]
+    total: Ints
     """(m,): ticks of each."""
 
-    def cause(self, kind: str, locations: NDArray[np.int64], change: Change, **more: Any) -> Cause:
+    def cause(self, kind: str, locations: Ints, change: Change, **more: Any) -> Cause:
         """Return a cause in this computation; further arguments are those of `Cause`."""
         return Cause(kind, self.spans[0][0], locations, change, spans=self.spans, **more)
 
@@ -87,7 +86,7 @@ class Work:
         return np.repeat(of, self.n_rows)
 
     @once
-    def table(self) -> NDArray[np.int64] | None:
+    def table(self) -> Ints | None:
         """Ticks of the k-th piece of work of each location, (m, n_pieces); None if they have different numbers of
         pieces."""
         if self.who.size < 2 or self.n_rows.min() < 2 or self.n_rows.min() != self.n_rows.max():
@@ -103,25 +102,25 @@ class Work:
 class Sizes(NamedTuple):
     """The most that can be gained in the computation of some call paths, or of some with all that they call."""
 
-    head: NDArray[np.int64]
+    head: Ints
     """(n,): the call path, or the one above all."""
-    n_locations: NDArray[np.int64]
+    n_locations: Ints
     """(n,): locations that compute there."""
-    most: NDArray[np.int64]
+    most: Ints
     """(n,): ticks of the location that takes longest."""
     excess: NDArray[np.float64]
     """(n,): ticks by which the longest exceeds the mean of the others; all of its ticks if there are no others."""
     changing: NDArray[np.float64]
     """(n,): ticks by which the longest piece exceeds the mean, summed over the pieces; 0 if the numbers of pieces
     differ."""
-    is_serial: NDArray[np.bool_]
+    is_serial: Mask
     """(n,): only masters of several threads compute."""
-    in_single: NDArray[np.bool_]
+    in_single: Mask
     """(n,): it is in a single construct, which one thread at a time executes."""
-    same: NDArray[np.int64]
+    same: Ints
     """(n_call_paths,): the first of the call paths that count as one with each."""
 
-    def first(self, which: NDArray[np.bool_], by: NDArray[Any]) -> list[int]:
+    def first(self, which: Mask, by: NDArray[Any]) -> list[int]:
         """Return the selected entries with the largest values, at most `N_TRIED`, the largest first."""
         at = np.flatnonzero(which)
         return at[np.argsort(-by[at], kind="stable")][:N_TRIED].tolist()
@@ -150,8 +149,8 @@ def _is_everywhere(mine: NDArray[np.float64], others: NDArray[np.float64]) -> bo
 class Peers(NamedTuple):
     """Computation of units (processes or threads) on call paths, and of the other units there."""
 
-    call_path: NDArray[np.int64]
-    unit: NDArray[np.int64]
+    call_path: Ints
+    unit: Ints
     """`call_path` and `unit`: (n,)"""
     mean: NDArray[np.float64]
     others: NDArray[np.float64]
@@ -159,7 +158,7 @@ class Peers(NamedTuple):
     half of all units are there."""
 
 
-def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray[np.int64]) -> Peers:
+def _peers(call_path: Ints, unit: Ints, ticks: Ints) -> Peers:
     """Compare units on call paths, given the ticks of cells."""
     of, head = number(combine(call_path, unit))
     cells = Segments(of, head.size)
@@ -171,7 +170,7 @@ def _peers(call_path: NDArray[np.int64], unit: NDArray[np.int64], ticks: NDArray
     return Peers(call_path, unit, mean, others)
 
 
-def _slowest_units(peers: Peers) -> NDArray[np.int64]:
+def _slowest_units(peers: Peers) -> Ints:
     """Return the unit that exceeds its peers most, or several that are clearly apart from a larger number of others."""
     excess, total = (np.bincount(peers.unit, of) for of in (peers.mean - peers.others, peers.mean))
     worst = np.array([int(excess.argmax())])
@@ -183,7 +182,7 @@ def _slowest_units(peers: Peers) -> NDArray[np.int64]:
     return worst
 
 
-def _are_apart(total: NDArray[Any], is_high: NDArray[np.bool_]) -> bool:
+def _are_apart(total: NDArray[Any], is_high: Mask) -> bool:
     """Return whether the high ones are few, and both groups differ by more than twice the range within each. Half of
     all are few if they take as much longer as a slow socket or node does (`HALF`)."""
     high, low = total[is_high], total[~is_high]
@@ -197,7 +196,7 @@ def _are_alike(ticks: NDArray[Any]) -> bool:
     return bool(ticks.max() < CLEARLY * ticks.mean())
 
 
-def _longest(table: NDArray[np.int64]) -> dict[str, Any]:
+def _longest(table: Ints) -> dict[str, Any]:
     """Return the evidence of how much longer the longest of pieces (location, time) take than those of the location
     that takes longest."""
     return {LONGEST: float(table.max(0).sum() / table.sum(1).max())}
@@ -212,7 +211,7 @@ class Computing:
     """The computation of a run by call path, and the causes in it, `at` some locations, (n_locations,): threads, or
     streams of devices."""
 
-    def __init__(self, scenarios: Scenarios, at: NDArray[np.bool_]) -> None:
+    def __init__(self, scenarios: Scenarios, at: Mask) -> None:
         self.scenarios = s = scenarios
         model, nodes = s.model, s.graph.nodes
         counts = s.in_window & at[nodes.location]
@@ -220,7 +219,7 @@ class Computing:
         cells = sum_by_cell(s.computation, nodes, counts, len(s.call_paths))
         kept = ~self.creates[cells.call_path]
         self.cells = CellSums(cells.rows, cells.n_call_paths, *(column[kept] for column in cells[2:]))
-        self.process = np.asarray(model.facts.process, np.int64)
+        self.process = s.process
         self.n_threads = np.bincount(self.process[self.locations], minlength=int(self.process.max(initial=0)) + 1)
         self.has_teams = bool(model.team_instances.instance.size)
         self.is_master = np.asarray(model.locations.master == np.arange(model.n_locations))
@@ -236,22 +235,22 @@ class Computing:
         return distinct(self.process[self.cells.location]).size
 
     @once
-    def is_of_device(self) -> NDArray[np.bool_]:
+    def is_of_device(self) -> Mask:
         """Select the call paths of calls of hosts for devices, and those that create contexts with all that they call;
         (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
         if not model.locations.is_cpu[self.locations].any():
             # kernels and copies may be regions of the same paradigms
             return np.zeros(len(paths), bool)
-        return np.asarray((model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts, np.bool_)
+        return (model.regions.device_call >= 0)[paths.region] | self.scenarios.replay.contexts
 
     @once
-    def creates(self) -> NDArray[np.bool_]:
+    def creates(self) -> Mask:
         """Select the call paths that create tasks, which have a cause of their own; (n_call_paths,) bool."""
         return CREATION(self.scenarios.model.regions)[self.scenarios.call_paths.region]
 
     @once
-    def is_nest(self) -> NDArray[np.bool_]:
+    def is_nest(self) -> Mask:
         """Select the call paths with computation in several call paths of their subtree and communication in none, and
         those that count as one with them; of a recursion only the first level; (n_call_paths,) bool."""
         model, paths = self.scenarios.model, self.scenarios.call_paths
@@ -263,26 +262,26 @@ class Computing:
         return np.isin(self.same, self.same[result])
 
     @once
-    def in_single(self) -> NDArray[np.bool_]:
+    def in_single(self) -> Mask:
         """Select the call paths in single constructs; (n_call_paths,) bool."""
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "single_sblock") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end)
 
     @once
-    def in_task(self) -> NDArray[np.bool_]:
+    def in_task(self) -> Mask:
         """Select the call paths in explicit tasks; (n_call_paths,) bool."""
         paths = self.scenarios.call_paths
         return with_descendants(paths.region == self.scenarios.model.regions.tasks, paths.end)
 
     @once
-    def in_team(self) -> NDArray[np.bool_]:
+    def in_team(self) -> Mask:
         """Select the call paths in parallel regions and explicit tasks; (n_call_paths,) bool."""
         regions, paths = self.scenarios.model.regions, self.scenarios.call_paths
         head = (regions.role == "parallel") & (regions.paradigm == "openmp")
         return with_descendants(head[paths.region], paths.end) | self.in_task
 
-    def _spans(self, head: int, includes_calls: bool, same: NDArray[np.int64]) -> Spans:
+    def _spans(self, head: int, includes_calls: bool, same: Ints) -> Spans:
         """Return a call path and those that count as the same, alone or with all that they call."""
         heads = np.flatnonzero(same == head)
         end = self.scenarios.call_paths.end[heads] if includes_calls else heads + 1
@@ -303,14 +302,14 @@ class Computing:
             of_locations.append((who, by_location.sum(cells.n_rows[at]), by_location.sum(cells.ticks[at])))
         path = np.concatenate(paths)
         of_path = np.repeat(np.arange(-1, len(sets)), [p.size for p in paths])[np.argsort(path, kind="stable")]
-        first = np.append(0, np.cumsum(np.bincount(path, minlength=len(self.scenarios.call_paths))))
-        start = np.append(0, np.cumsum([n_rows.sum() for _, n_rows, _ in of_locations])).astype(np.int64)
+        first = offsets_of(np.bincount(path, minlength=len(self.scenarios.call_paths)))
+        start = offsets_of([int(n_rows.sum()) for _, n_rows, _ in of_locations])
         node, ticks = np.empty(start[-1], np.int32), np.empty(start[-1], np.int64)
         collect_rows(cells.rows, first, of_path, start[:-1].copy(), node, ticks)
         mine = (slice(*ends) for ends in pairwise(start.tolist()))
         return [Work(spans, node[at], ticks[at], *of) for spans, at, of in zip(sets, mine, of_locations, strict=True)]
 
-    def _sizes(self, head: NDArray[np.int64], same: NDArray[np.int64]) -> Sizes:
+    def _sizes(self, head: Ints, same: Ints) -> Sizes:
         """Measure computation by the call path `head` that each call path counts for, -1 for none; `same` is as in
         `Sizes`. What hosts do for devices, and creating tasks, is left out."""
         head = np.where(self.is_of_device | self.creates, -1, head)
@@ -334,13 +333,7 @@ class Computing:
         is_serial = one.min(masters[location[first_of_who]].astype(np.int64)) > 0
         return Sizes(found, n_locations, most, most - others, changing, is_serial, self.in_single[found], same)
 
-    def _changing(
-        self,
-        head: NDArray[np.int64],
-        chosen: NDArray[np.int64],
-        n_locations: NDArray[np.int64],
-        n_pieces: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def _changing(self, head: Ints, chosen: Ints, n_locations: Ints, n_pieces: Ints) -> NDArray[np.float64]:
         """Return the ticks by which the longest k-th pieces exceed the mean of all locations, summed over k, for chosen
         values of `head`."""
         if not chosen.size:
@@ -418,9 +411,7 @@ class Computing:
         sizes = self.single
         single = sizes.first(sizes.n_locations == 1, sizes.most)
         uneven = sizes.first(sizes.n_locations > 1, np.maximum(sizes.excess, sizes.changing))
-        works, alone = self._by_kind(
-            [[self._spans(int(sizes.head[i]), False, sizes.same) for i in of] for of in (uneven, single)]
-        )
+        works, alone = self._works(sizes, False, uneven, single)
         apart = [w for w in works if distinct(device[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
         return self._with_slowest(self._changing_together(self._joined(self._best_of(found)), apart))
@@ -437,14 +428,13 @@ class Computing:
         if len(several) < 2:
             return causes
         tables = [w.table for w in several if w.table is not None]
-        names = [
-            str(self.scenarios.model.regions.name[self.scenarios.call_paths.region[w.spans[0][0]]]) for w in several
-        ]
+        regions = self.scenarios.call_paths.region[[w.spans[0][0] for w in several]]
+        names = self.scenarios.model.regions.name[regions[:4]]
         cause = several[0].cause(
             CHANGING,
             NOBODY,
             together([self._evened_by_piece(w.node, table) for w, table in zip(several, tables, strict=True)]),
-            evidence=_longest(np.concatenate(tables, 1)) | {"functions": names[:4]},
+            evidence=_longest(np.concatenate(tables, 1)) | {"functions": list(map(str, names))},
         )
         mine = [c for c in causes if _changes(c)]
         found = tried(self.scenarios, [cause])
@@ -452,7 +442,7 @@ class Computing:
             return causes
         return [c for c in causes if c not in mine] + found
 
-    def _evened_by_piece(self, node: NDArray[np.int32], table: NDArray[np.int64]) -> Change:
+    def _evened_by_piece(self, node: NDArray[np.int32], table: Ints) -> Change:
         """Return the change in which the k-th pieces (location, piece) of all locations take equally long."""
         return self.scenarios.less_computation(node, (table - table.mean(0)).ravel())
 
@@ -466,7 +456,7 @@ class Computing:
         s = self.scenarios
         inside = s.call_paths.parent[sizes.head] >= 0
         chosen = sizes.first(inside & (sizes.n_locations > 1), sizes.most)
-        works = self.work([self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in chosen])
+        (works,) = self._works(sizes, includes_calls, chosen)
         works = [w for w in works if distinct(self.process[w.who]).size == w.who.size and self._is_in_turn(w)]
         gains = s.gains([self._shorter(w, 1.0) for w in works], [mended])
         return tried(
@@ -513,7 +503,7 @@ class Computing:
         units = [self.process] * (n > 1) + [threads] * (self._n_computing > n)
         return [c for unit_of in units for c in self._slow(unit_of)]
 
-    def _slow(self, unit_of: NDArray[np.int64]) -> Iterator[Cause]:
+    def _slow(self, unit_of: Ints) -> Iterator[Cause]:
         """Yield the cause that the slowest of some units takes longer than the others in most of its computation, if it
         does."""
         cells, model, paths = self.cells, self.scenarios.model, self.scenarios.call_paths
@@ -528,7 +518,7 @@ class Computing:
         longer = at[mine[mean[mine] > others[mine]]].tolist()
         change = together([self._without_excess(w, who) for w in self.work([((p, p + 1),) for p in longer])])
         longest = mine[np.argsort(others[mine] - mean[mine], kind="stable")]
-        resolution = model.facts.resolution
+        resolution = self.scenarios.resolution
         evidence: dict[str, Any] = {
             "mine": float(mean[mine].sum() / resolution),
             "others": float(others[mine].sum() / resolution),
@@ -539,7 +529,7 @@ class Computing:
             evidence["on_streams"] = True
         yield Cause("slow", int(at[longest[0]]), who, change, is_process=is_process, evidence=evidence)
 
-    def _is_slow(self, unit: NDArray[np.int64], one: int, worst: NDArray[np.int64]) -> bool:
+    def _is_slow(self, unit: Ints, one: int, worst: Ints) -> bool:
         """Return whether one of the slowest units, without the others of them, takes longer than its peers in most of
         its computation; `unit` is that of each cell."""
         cells = self.cells
@@ -584,10 +574,12 @@ class Computing:
         """Return whether all call paths of a cause are those of a nest."""
         return all(any(low <= begin < high for low, high in nest.spans) for begin, _ in cause.spans)
 
-    def _by_kind(self, kinds: Sequence[Sequence[Spans]]) -> list[list[Work]]:
-        """Return the computation of sets of call paths by kind, collected together for all kinds."""
-        found = iter(self.work([spans for of in kinds for spans in of]))
-        return [list(islice(found, len(of))) for of in kinds]
+    def _works(self, sizes: Sizes, includes_calls: bool, *chosen: Sequence[int]) -> list[list[Work]]:
+        """Return the computation of some selections of `sizes`, alone or with all that is called, collected together
+        for all of them."""
+        sets = [self._spans(int(sizes.head[i]), includes_calls, sizes.same) for of in chosen for i in of]
+        found = iter(self.work(sets))
+        return [list(islice(found, len(of))) for of in chosen]
 
     def _best(self, sizes: Sizes, includes_calls: bool) -> list[Cause]:
         """Return the causes in the call paths that have most to gain."""
@@ -608,17 +600,16 @@ class Computing:
         few = 2 * sizes.n_locations <= self.locations.size
         some = [i for i in sizes.first(inside & several & few, sizes.most) if keeps[i]]
         in_turn = sizes.first(inside & sizes.in_single & (~alone | sizes.is_serial), sizes.most)
-        of_kind = (uneven, single, serial, in_turn, some)
-        spans = [[self._spans(int(sizes.head[i]), includes_calls, sizes.same) for i in of] for of in of_kind]
-        works = self._by_kind(spans)
-        alike = [w for w in works[4] if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]
+        chosen = uneven, single, serial, in_turn, some
+        of_several, of_one, of_masters, in_single, of_few = self._works(sizes, includes_calls, *chosen)
+        alike = [w for w in of_few if _are_alike(w.total) or _are_alike(w.total / w.n_rows)]
         in_team = [w for w in alike if self.in_team[w.spans[0][0]]]
         found = [
-            *tried(self.scenarios, [c for w in works[0] for c in self._uneven(w)]),
-            *self._alone(works[1] + [w for w in alike if not self.in_team[w.spans[0][0]]]),
+            *tried(self.scenarios, [c for w in of_several for c in self._uneven(w)]),
+            *self._alone(of_one + [w for w in alike if not self.in_team[w.spans[0][0]]]),
             *tried(self.scenarios, [w.cause("computation", w.who, self._shared_in_team(w)) for w in in_team]),
-            *tried(self.scenarios, [self._serial(w) for w in works[2]]),
-            *tried(self.scenarios, [self._in_single(w) for w in works[3]]),
+            *tried(self.scenarios, [self._serial(w) for w in of_masters]),
+            *tried(self.scenarios, [self._in_single(w) for w in in_single]),
         ]
         return self._best_of(found)
 
@@ -653,7 +644,7 @@ class Computing:
         above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         if above.size and not np.array_equal(above, outliers):
             everybody = np.ones(w.who.size, bool)
-            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.model.facts.resolution)}
+            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.resolution)}
             change = self._evened(w, everybody, everybody, n_idle)
             yield w.cause("imbalance", above, change, evidence=over if n_idle else {})
         if w.table is None:
@@ -671,7 +662,7 @@ class Computing:
         is_worst = np.arange(w.who.size) == worst
         others = w.total[~is_worst].sum() / w.n_rows[~is_worst].sum()
         if piece[worst] > CLEARLY**2 * np.delete(piece, worst).max():
-            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.model.facts.resolution
+            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.resolution
             # the others execute more of them
             evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
             if self.in_task[w.spans[0][0]]:
@@ -709,7 +700,7 @@ class Computing:
         return np.where(nodes.is_first, -1, np.append(-1, before[:-1])).astype(np.int32)
 
     @once
-    def _task(self) -> NDArray[np.int64]:
+    def _task(self) -> Ints:
         """The task in which a location is before each node, for nodes in explicit tasks; (n_nodes,) int64."""
         begun = np.cumsum(self.scenarios.graph.nodes.mark & BEGUN > 0)
         return np.append(0, begun[:-1])[: begun.size]
@@ -722,7 +713,7 @@ class Computing:
         is_long = next((some for some in longer if 0 < some.sum() <= FEW * ticks.size), None)
         if is_long is None:
             return
-        usual, resolution = ticks[~is_long].mean(), self.scenarios.model.facts.resolution
+        usual, resolution = ticks[~is_long].mean(), self.scenarios.resolution
         rows = np.flatnonzero(is_long[of])
         by_location = np.bincount(w.by_row(w.who)[rows], w.ticks[rows])
         who = np.argsort(-by_location, kind="stable")[: int((by_location > 0).sum())]
@@ -774,7 +765,7 @@ class Computing:
         has_others = self.in_team[head] and not self.in_task[head] and not self.serial_paths[head]
         return int(np.setdiff1d(self._members(w), w.who).size) if has_others else 0
 
-    def _members(self, w: Work) -> NDArray[np.int64]:
+    def _members(self, w: Work) -> Ints:
         """Return the locations that do some work; if teams do it, all threads that meet in these processes; (n,)
         int64."""
         if not self.in_team[w.spans[0][0]]:
@@ -783,14 +774,14 @@ class Computing:
         return self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
 
     @once
-    def _meetings(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _meetings(self) -> tuple[Ints, Ints, Ints]:
         """The nodes at which locations wait for all members of an operation: operation, node, location; (n,) each."""
         g, n = self.scenarios.graph, len(self.scenarios.graph.nodes)
         tail, head = self.scenarios.tail.astype(np.int64), g.edges.head.astype(np.int64)
         at = np.flatnonzero((tail >= n) & (head < n))
         return tail[at] - n, head[at], g.nodes.location[head[at]].astype(np.int64)
 
-    def _outliers(self, w: Work) -> tuple[NDArray[np.int64], bool]:
+    def _outliers(self, w: Work) -> tuple[Ints, bool]:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
         the one process, that take longer than all others, or several locations that are clearly apart from a larger
         number of others, the worst first, or the one that takes longest in single pieces; empty if there are none."""
@@ -810,7 +801,7 @@ class Computing:
         return self._late_in_pieces(w, w.who), False
 
     @staticmethod
-    def _late_in_pieces(w: Work, unit: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _late_in_pieces(w: Work, unit: Ints) -> Ints:
         """Return the locations of the unit, given for each location, whose pieces exceed those of all others in most of
         what the longest pieces exceed the mean, or exceed the others; empty if there is none."""
         units = distinct(unit)
@@ -823,11 +814,11 @@ class Computing:
         return w.who[np.isin(unit, units[alone > LATE * max(w.changing_excess, alone.sum())])]
 
     @once
-    def serial_paths(self) -> NDArray[np.bool_]:
+    def serial_paths(self) -> Mask:
         """Select the call paths on which only masters of several threads compute; (n_call_paths,) bool."""
         return np.isin(self.same, self.single.head[self.single.is_serial])
 
-    def _is_unshared(self, w: Work, outliers: NDArray[np.int64]) -> bool:
+    def _is_unshared(self, w: Work, outliers: Ints) -> bool:
         """Return whether outliers compute longer than other threads mostly since they compute where only masters do, or
         in teams where no others do: this work has to be shared, and would not end if they were as fast as the
         others."""
@@ -846,7 +837,7 @@ class Computing:
         """Return the change in which locations do not do a share of some work; (n_locations of the work,)."""
         return self.scenarios.less_shares(w.node, w.n_rows, share, w.ticks)
 
-    def _without_excess(self, w: Work, outliers: NDArray[np.int64]) -> Change:
+    def _without_excess(self, w: Work, outliers: Ints) -> Change:
         """Return the change in which no piece of work of the outliers exceeds the mean of the other locations: piece by
         piece if all have the same number of pieces, else as `_evened` has it."""
         is_outlier = np.isin(w.who, outliers)
@@ -855,7 +846,7 @@ class Computing:
         excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
         return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
 
-    def as_others(self, call_paths: NDArray[np.int64], process: int) -> Change:
+    def as_others(self, call_paths: Ints, process: int) -> Change:
         """Return the change in which a process computes no longer on some call paths than the mean of the others that
         compute there: only its pieces that are longer get shorter."""
         heads = distinct(self.same[call_paths]).tolist()
@@ -869,7 +860,7 @@ class Computing:
                 changes.append(Change(c.node, less))
         return together(changes)
 
-    def _evened(self, w: Work, changed: NDArray[np.bool_], usual: NDArray[np.bool_], n_idle: int = 0) -> Change:
+    def _evened(self, w: Work, changed: Mask, usual: Mask, n_idle: int = 0) -> Change:
         """Return the change in which some locations do as much of some work as the mean of the `usual` ones, and of
         `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
@@ -896,7 +887,7 @@ class Computing:
         return self.scenarios.less_computation(w.node, part + rest[cell] * (w.ticks - longer))
 
     @once
-    def _next_call(self) -> NDArray[np.int64]:
+    def _next_call(self) -> Ints:
         """The call path that a location is on after each node, without running numbers of steps; (n_nodes,) int64, -1
         after the last one."""
         following = pick(self.same, self.scenarios.call_path)

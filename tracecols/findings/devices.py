@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.causes.device_chains import BEFORE, ON_HOST, ON_STREAM, WAITING
 from tracecols.distinct import distinct
@@ -17,12 +16,13 @@ from tracecols.enhance.dataflow.columns import Columns, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number
 from tracecols.enhance.dataflow.steps import SWEEP
 from tracecols.enhance.definitions.regions import COPY
-from tracecols.findings.cause import Cause, tried
+from tracecols.findings.cause import NOBODY, Cause, tried
 from tracecols.findings.computation import Computing
-from tracecols.findings.overheads import NOBODY, largest
+from tracecols.findings.overheads import largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.schema.enums import NCCL
 from tracecols.severity.causes import PREFERRED, STRAGGLER
+from tracecols.vectors import Ints
 
 N_TRIED = 7
 """Maximum number of processes that are tried: those for which others wait longest."""
@@ -40,7 +40,7 @@ def of_devices(s: Scenarios, computing: Computing, kernels: Computing) -> list[C
     hosts for kernels are not recorded. `computing` and `kernels` are the computation of threads and of streams."""
     with s.model.divided() as run:
         (delays,) = run.stages(lambda model, _stage: model.get("device_delays"), [SWEEP])
-    process = np.asarray(s.model.facts.process, np.int64)
+    process = s.process
     of = process[delays.waits.cause_location]
     waits = np.bincount(of, delays.waits.wait)
     least = LEAST * s.runtime * distinct(process[s.model.locations.is_device]).size
@@ -85,13 +85,13 @@ def of_transfers(s: Scenarios) -> list[Cause]:
     found = []
     for where, of, family in largest(s, np.arange(row.size), c.ticks[row], user):
         mine = row[of]
-        evidence = {"n_kernels": int(of.size), "transfer": int(c.ticks[mine].sum()) / of.size / s.model.resolution}
-        change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+        evidence = {"n_kernels": int(of.size), "transfer": int(c.ticks[mine].sum()) / of.size / s.resolution}
+        change = s.less_computation(c.node[mine], c.ticks[mine])
         found.append(Cause("transfers", where, NOBODY, change, evidence=evidence | family))
     return tried(s, found)
 
 
-def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[np.int64]) -> Cause | None:
+def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: Ints) -> Cause | None:
     """Return the cause that a process is late; None if neither its host nor its kernels make it late.
 
     `blame` holds what makes it late, `whole` the ticks that kernels of all processes wait, `n_last` the number of
@@ -103,7 +103,7 @@ def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[n
     if not first.size or blame.ticks[blame.spent_in == WAITING].sum() > PASSED_ON * blame.ticks.sum():
         return None
     change = _earlier(s, own.location[first], own.call_path[first], Segments(cell, first.size).sum(own.late))
-    resolution = s.model.resolution
+    resolution = s.resolution
     by = {k: int(blame.ticks[blame.spent_in == k].sum()) / resolution for k in (ON_HOST, ON_STREAM, WAITING, BEFORE)}
     # the longest is among what makes it late for the larger part: its host, often in many functions, or its kernels
     on_host = by[ON_HOST] > by[ON_STREAM]
@@ -124,13 +124,11 @@ def _late(s: Scenarios, blame: Columns, whole: int, n_last: int, same: NDArray[n
         "is_kernel": bool(s.model.locations.is_device[location[worst]]),
         "there": int(there[worst]) / resolution,
     }
-    frees = _without(s, int(s.model.facts.process[location[worst]]))
+    frees = _without(s, int(s.process[location[worst]]))
     return Cause(STRAGGLER, int(call_path[worst]), location[[worst]], change, evidence=evidence, frees=frees)
 
 
-def _earlier(
-    s: Scenarios, location: NDArray[np.int64], call_path: NDArray[np.int64], late: NDArray[np.int64]
-) -> Change:
+def _earlier(s: Scenarios, location: Ints, call_path: Ints, late: Ints) -> Change:
     """Return the change that subtracts from call paths of a process the ticks by which they make it late."""
     c, n_paths = s.computation, len(s.call_paths)
     order = np.argsort(location * n_paths + call_path)
@@ -145,7 +143,7 @@ def _earlier(
 def _without(s: Scenarios, process: int) -> Change:
     """Return the change after which no kernels of other processes wait for those of a process."""
     nodes, n = s.graph.nodes, len(s.graph.nodes)
-    of, edges = np.asarray(s.model.facts.process)[nodes.location], s.graph.edges
+    of, edges = s.process[nodes.location], s.graph.edges
     tail, head = np.asarray(edges.tail, np.int64), np.asarray(edges.head, np.int64)
     mine = (tail < n) & (of[np.minimum(tail, n - 1)] == process)
     mine &= s.model.locations.is_device[nodes.location[np.minimum(tail, n - 1)]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tracecols.findings.scenarios import Scenarios
 from tracecols.findings.sweeps import shape_of_sweeps
 from tracecols.once import once
 from tracecols.search.choice import with_topologies
+from tracecols.vectors import Ints, Mask
 
 TOO_SMALL = 0.5
 """Overhead of a parallel region, as a share of its work, up to which it is not too small."""
@@ -42,7 +44,7 @@ def _ancestors(parent: NDArray[np.integer[Any]], call_path: int) -> list[int]:
     return found
 
 
-def _above(parent: NDArray[np.integer[Any]], call_paths: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _above(parent: NDArray[np.integer[Any]], call_paths: Ints) -> Mask:
     """Select the call paths above any of some; each is visited once; (n_call_paths,) bool."""
     found = np.zeros(parent.size, bool)
     for at in call_paths.tolist():
@@ -56,7 +58,7 @@ class Evidence:
 
     def __init__(self, scenarios: Scenarios) -> None:
         self.s = scenarios
-        self.resolution = scenarios.model.facts.resolution
+        self.resolution = scenarios.resolution
 
     @once
     def computing(self) -> Computing:
@@ -187,9 +189,10 @@ class Evidence:
         if not of.size:
             return {}
         # sorted, since the rounding of a mean of large numbers depends on their order
-        ticks = np.sort(self.s.recorded_losses[of])
+        ticks = np.sort(losses[of])
         ticks = ticks[ticks > 0]
-        found: dict[str, Any] = {"n_calls": int(of.size), "visits": self._visits(c)} | self._called(of)
+        visits = int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
+        found: dict[str, Any] = {"n_calls": int(of.size), "visits": visits} | self._called(of)
         if ticks.size:
             found |= {
                 "median": float(np.median(ticks)) / self.resolution,
@@ -205,7 +208,7 @@ class Evidence:
             found |= {"in_long": float(ticks[is_long].sum() / max(ticks.sum(), 1)), "n_long": int(is_long.sum())}
         return found
 
-    def _called(self, nodes: NDArray[np.int64]) -> dict[str, Any]:
+    def _called(self, nodes: Ints) -> dict[str, Any]:
         """Return the name of the MPI region in which most of the time of some calls is spent, and how many it has."""
         s = self.s
         at = np.minimum(np.searchsorted(s.calls, nodes), max(s.calls.size - 1, 0))
@@ -219,7 +222,7 @@ class Evidence:
         return {"call": str(s.model.regions.name[regions[most]]), "n_called": int(n[most])}
 
     @once
-    def _starts(self) -> NDArray[np.bool_]:
+    def _starts(self) -> Mask:
         """Select the end nodes of calls that only start an operation; (n_nodes,) bool."""
         nodes = self.s.graph.nodes
         names = [re.fullmatch(STARTS, name) is not None for name in self.s.model.regions.lower]
@@ -227,24 +230,20 @@ class Evidence:
         result[self.s.calls[np.append(names, False).astype(bool)[self.s.call_region]]] = True
         return result
 
-    def _in_regions(self, c: Cause) -> NDArray[np.bool_]:
+    def _in_regions(self, c: Cause) -> Mask:
         """Select the call paths of the regions of a cause, wherever they are called, and of the MPI and OpenMP calls
         they make; (n_call_paths,) bool."""
         return self._of_cause(c, *c.partners)[self.s.user_call_path]
 
-    def _of_cause(self, c: Cause, *more: int) -> NDArray[np.bool_]:
+    def _of_cause(self, c: Cause, *more: int) -> Mask:
         """Select the call paths of the region of a cause, of all steps of a family, and of the regions of more call
         paths; (n_call_paths,) bool."""
         region = self.s.call_paths.region
         same = self.s.merged.counts_as[region] if PHASES in c.evidence else region
         return np.isin(same, same[[c.call_path, *more]])
 
-    def _visits(self, c: Cause) -> int:
-        """Return how often the region of a cause is entered, by all locations."""
-        return int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
-
     @once
-    def _profiled(self) -> NDArray[np.int64]:
+    def _profiled(self) -> Ints:
         """The call paths of the rows of the profile."""
         model = self.s.model
         return model.call_paths.path_of(model.profile.call_path)
@@ -308,13 +307,11 @@ class Evidence:
         small.sort(key=lambda c: -c.gain)
         node = distinct(np.concatenate([c.change.node for c in small]))
         change = self.s.without_weight(node)
-        head = small[0]
-        joined = Cause(head.kind, head.call_path, head.locations, change, self.s.gain(change))
         names = self.s.model.regions.name[self.s.call_paths.region[[c.call_path for c in small[1:4]]]]
-        joined.evidence = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
+        more = {"n_more": len(small) - 1, "more": [str(name) for name in names]}
         # the evidence about regions is that of the first
-        joined.evidence |= self._regions(head)
-        return [joined, *others]
+        evidence = more | self._regions(small[0])
+        return [replace(small[0], change=change, gain=self.s.gain(change), evidence=evidence), *others]
 
     def _lock(self, c: Cause) -> dict[str, Any]:
         """Find how long each location holds the lock, and what it executes meanwhile."""

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tracecols.distinct import distinct
+from tracecols.distinct import distinct, starts_run
 from tracecols.enhance.dataflow.grouping import Segments, occurrence
 from tracecols.enhance.scan.region_rules import called, either, in_role, named
-from tracecols.findings.cause import CLEARLY, Cause, tried
-from tracecols.findings.overheads import NOBODY, largest
+from tracecols.findings.cause import CLEARLY, NOBODY, Cause, tried
+from tracecols.findings.overheads import largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.nodes import NodeClass
+from tracecols.vectors import Ints
 
 MPI_FILES = named("mpi_file_(i?read|i?write).*", "mpi")
 """Calls of MPI that read or write files."""
@@ -43,14 +43,14 @@ ALIKE = 0.5
 class Accesses(NamedTuple):
     """Accesses to files, in the order of the nodes at which they end, or before which the process does nothing else."""
 
-    node: NDArray[np.int64]
+    node: Ints
     """(n,): these nodes, ascending."""
-    ticks: NDArray[np.int64]
+    ticks: Ints
     """(n,)"""
-    row: NDArray[np.int64]
+    row: Ints
     """(n,): row of the computation, -1 for calls of MPI, which are nodes."""
 
-    def some(self, which: NDArray[np.int64]) -> Accesses:
+    def some(self, which: Ints) -> Accesses:
         """Return some of them."""
         return Accesses(*(column[which] for column in self))
 
@@ -76,7 +76,7 @@ def of_files(s: Scenarios) -> list[Cause]:
     return tried(s, list(_causes(s, found, path, user)))
 
 
-def _causes(s: Scenarios, found: Accesses, path: NDArray[np.int64], user: NDArray[np.int64]) -> Iterator[Cause]:
+def _causes(s: Scenarios, found: Accesses, path: Ints, user: Ints) -> Iterator[Cause]:
     every = np.arange(found.node.size)
     most = max(distinct(s.model.locations.master[s.locations]).size, 2)
     for where, of, family in largest(s, every, found.ticks, user):
@@ -87,7 +87,7 @@ def _causes(s: Scenarios, found: Accesses, path: NDArray[np.int64], user: NDArra
         evidence = family | _called(s, path[of], mine.ticks)
         served = _served(s, mine)
         if served.size:
-            each = float(served.mean()) / s.model.resolution
+            each = float(served.mean()) / s.resolution
             change = _shorter(s, mine, mine.ticks - served)
             yield Cause("turns", where, NOBODY, change, evidence=evidence | {IN_LINE: each})
         elif (mine.row >= 0).all() and are_alike:
@@ -95,7 +95,7 @@ def _causes(s: Scenarios, found: Accesses, path: NDArray[np.int64], user: NDArra
             yield Cause("calls", where, NOBODY, _shorter(s, mine, mine.ticks), evidence=evidence)
 
 
-def _served(s: Scenarios, a: Accesses) -> NDArray[np.int64]:
+def _served(s: Scenarios, a: Accesses) -> Ints:
     """Return the ticks of each access after the one before it has ended, if each process waits in its access until
     those before have ended; empty if not. The k-th accesses of all processes are one round."""
     location, end = s.graph.nodes.location[a.node].astype(np.int64), s.time[a.node]
@@ -106,8 +106,7 @@ def _served(s: Scenarios, a: Accesses) -> NDArray[np.int64]:
     turn = occurrence(location)
     order = np.lexsort((end, turn))
     before = np.append(-1, order[:-1])
-    is_first = np.append(True, turn[order][1:] != turn[order][:-1])
-    since = np.where(is_first, end[order] - a.ticks[order], end[before])
+    since = np.where(starts_run(turn[order]), end[order] - a.ticks[order], end[before])
     served = np.empty(end.size, np.int64)
     served[order] = np.minimum(a.ticks[order], end[order] - since)
     alike = n.size * int(Segments(turn, int(n[0])).min(served).sum()) >= ALIKE * served.sum()
@@ -116,14 +115,14 @@ def _served(s: Scenarios, a: Accesses) -> NDArray[np.int64]:
     return served if alike and waits and served.sum() > 0 else NOBODY
 
 
-def _shorter(s: Scenarios, a: Accesses, less: NDArray[np.int64]) -> Change:
+def _shorter(s: Scenarios, a: Accesses, less: Ints) -> Change:
     """Return the change in which accesses take less time."""
     of_rows = a.row >= 0
-    in_rows = s.less_computation(a.node[of_rows], less[of_rows].astype(np.float64))
+    in_rows = s.less_computation(a.node[of_rows], less[of_rows])
     return together([in_rows, Change(a.node[~of_rows], less[~of_rows])])
 
 
-def _called(s: Scenarios, path: NDArray[np.int64], ticks: NDArray[np.int64]) -> dict[str, Any]:
+def _called(s: Scenarios, path: Ints, ticks: Ints) -> dict[str, Any]:
     """Return how often files are accessed, and the name of the region in which most of the time is spent."""
     profile, region = s.model.profile, s.call_paths.region
     most = int(np.bincount(region[path], ticks).argmax())

@@ -25,10 +25,8 @@ from tracecols.enhance.devices.spans import Coverage, running_max
 from tracecols.findings.cause import CLEARLY, PHASES, Cause
 from tracecols.findings.scenarios import Change, Scenarios
 from tracecols.model.model import Model
-from tracecols.patterns.candidates import Merged
-from tracecols.replay.graph import usual_latencies
 from tracecols.replay.nodes import NodeClass
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, Mask
 
 IDLE = "idle"
 """The kind of these causes."""
@@ -67,7 +65,7 @@ def of_idle_devices(s: Scenarios, starts: Columns) -> list[Cause]:
     parts = _outside_and_in_mpi(s, starts)
     if not any(map(len, parts)):
         return []
-    tree = Tree(s, s.merged)
+    tree = Tree(s)
     found = [c for part in parts for head in tree.heads(part) for c in _causes(s, tree, head, part)]
     for cause, gain in zip(found, s.gains([c.change for c in found]), strict=True):
         cause.gain = gain
@@ -99,32 +97,23 @@ def time_of_hosts(model: Model, starts: Columns, begin: int, end: int) -> Column
     line, operations = model.get("host_lines"), model.get("device_operations").operations
     host, time = line.column("host"), line.column("time")
     location, call_path = line.column("location"), line.column("call_path")
-    is_last = ends_run(host)
     first, last = _spans(model, host, time)
     first, last = np.maximum(first, begin), np.minimum(last, end)
     gaps = find_gaps(operations, model.locations.device, first, last)
     until = np.append(time[1:], 0)[: time.size]
-    rows = np.flatnonzero(~is_last)
+    rows = np.flatnonzero(~ends_run(host))
     start = lines_of_locations(model.facts)[starts.location], starts.enter_time, starts.exit_time
-    start_up = Coverage(*start)
     both = Coverage(*map(np.append, (gaps.host, gaps.begin, gaps.end), start))
-    ticks = _covered(both, host[rows], time[rows], until[rows]) - _covered(
-        start_up, host[rows], time[rows], until[rows]
-    )
+    intervals = host[rows], time[rows], until[rows]
+    ticks = _covered(both, *intervals) - _covered(Coverage(*start), *intervals)
     ends = np.zeros(host.size, np.int64)
     at = latest_before(host, time, gaps.host, gaps.launch - 1)
     np.add.at(ends, at[(at >= 0) & (gaps.row >= 0)], 1)
     # outside of all regions nothing is known of what a host does
     ticks[line.column("is_outside")[rows] > 0] = 0
     kept = rows[ticks > 0]
-    columns = dict(
-        zip(
-            SPENT_IDLE,
-            (location[kept], call_path[kept], time[kept], until[kept], ticks[ticks > 0], ends[kept]),
-            strict=True,
-        )
-    )
-    return Columns(kept.size, columns)
+    columns = location[kept], call_path[kept], time[kept], until[kept], ticks[ticks > 0], ends[kept]
+    return Columns(kept.size, dict(zip(SPENT_IDLE, columns, strict=True)))
 
 
 def _covered(by: Coverage, key: Ints, begin: Ints, end: Ints) -> Ints:
@@ -165,7 +154,7 @@ def find_gaps(operations: Columns, device_of: NDArray[np.integer[Any]], first: I
     host, row, of_tail = of.host[order], of.row[order], process[tail]
     is_late = (asked > since) | ((asked == since) & (launch != -1))
     # what was launched a little before begins late, too, as it takes the usual latency
-    usual = usual_latencies((begin - launch)[is_late], process[is_late], first.size)
+    usual = Segments(process[is_late], first.size).median((begin - launch)[is_late])
     is_late |= (launch != -1) & (launch + usual[process] >= begin)
     stop = np.append(last[process], last[of_tail])
     values = (
@@ -188,11 +177,11 @@ class Tree:
     """The call paths of a run, without the running numbers of steps above them: `of` is the first of those that are the
     same, and `names` are the names of their regions."""
 
-    def __init__(self, s: Scenarios, merged: Merged) -> None:
+    def __init__(self, s: Scenarios) -> None:
         parent = s.call_paths.parent.astype(np.int64)
         self._is_device_call = (s.model.regions.device_call >= 0)[s.call_paths.region]
-        self.of, self._depth = merged.below_steps, s.call_paths.depth
-        self.names = merged.names[s.call_paths.region]
+        self.of, self._depth = s.merged.below_steps, s.call_paths.depth
+        self.names = s.merged.names[s.call_paths.region]
         self._above = np.where(parent >= 0, pick(self.of, parent), -1)
 
     def heads(self, spent: Columns) -> list[int]:
@@ -217,7 +206,7 @@ class Tree:
                 found.append(at)
         return sorted(found, key=lambda at: (-inside[at], at))
 
-    def below(self, head: int) -> NDArray[np.bool_]:
+    def below(self, head: int) -> Mask:
         """Select a call path, those that are the same, and all that they call; (n_call_paths,) bool."""
         result = self.of == head
         for level in range(int(self._depth[head]) + 1, int(self._depth.max(initial=0)) + 1):
@@ -230,7 +219,7 @@ def _causes(s: Scenarios, tree: Tree, head: int, spent: Columns) -> list[Cause]:
     """Return the causes that hosts are in a call path while their devices have nothing to do: one of the processes for
     which that takes clearly longer than for others, if there are any, and one of all processes."""
     mine = spent.take(np.flatnonzero(tree.below(head)[spent.call_path]))
-    process = np.asarray(s.model.facts.process, np.int64)
+    process = s.process
     found, of = np.unique(process[mine.location], return_inverse=True)
     ticks = Segments(of, found.size).sum(mine.ticks)
     n = distinct(process[spent.location]).size
@@ -250,8 +239,8 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
 
     The processes `named` are the worst ones first; none if all do alike.
     """
-    process = np.asarray(s.model.facts.process, np.int64)
-    masters = s.model.locations.master[mine.location[_first_of(process[mine.location], named)]]
+    known, first = np.unique(s.process[mine.location], return_index=True)
+    masters = s.model.locations.master[mine.location[first[np.searchsorted(known, named)]]]
     regions = s.model.regions
     region = s.call_paths.region[mine.call_path].astype(np.int64)
     # phases are named without their numbers
@@ -259,17 +248,16 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     names, of_name = np.unique(named_as, return_inverse=True)
     by_name = np.bincount(of_name, mine.ticks, names.size)
     device_call = regions.device_call[region]
-    total, resolution = int(mine.ticks.sum()), s.model.resolution
+    total, resolution = int(mine.ticks.sum()), s.resolution
     order = np.argsort(-by_name, kind="stable")[:N_REGIONS]
     order = order[by_name[order] >= LEAST_NAMED * total]
-    n_processes = distinct(process[mine.location]).size
     waits = _needless_waits(s, tree.below(int(s.user_call_path[head])), distinct(mine.location))
     evidence: dict[str, Any] = {
         "idle": total / resolution,
-        "idle_share": total / max(s.replay.without_start(s.runtime) * n_processes, 1),
+        "idle_share": total / max(s.replay.without_start(s.runtime) * known.size, 1),
         "n_gaps": int(mine.gaps.sum()),
         "n_waits": int(waits.size),
-        "n_processes": n_processes,
+        "n_processes": known.size,
         "in_memory": int(mine.ticks[device_call == MEMORY].sum()) / total,
         "in_calls": int(mine.ticks[device_call >= 0].sum()) / total,
         "regions": [str(names[i]) for i in order],
@@ -288,14 +276,7 @@ def _cause(s: Scenarios, tree: Tree, head: int, mine: Columns, named: Ints) -> C
     )
 
 
-def _first_of(values: Ints, wanted: Ints) -> Ints:
-    """Return the position of the first of each wanted value; (n_wanted,) int64."""
-    known, first = np.unique(values, return_index=True)
-    found: Ints = first[np.searchsorted(known, wanted)]
-    return found
-
-
-def _needless_waits(s: Scenarios, here: NDArray[np.bool_], hosts: Ints) -> Ints:
+def _needless_waits(s: Scenarios, here: Mask, hosts: Ints) -> Ints:
     """Return the edges by which hosts wait for kernels on some call paths right before they launch the next operation
     on the same stream: what they do in between takes less than the latency of that launch."""
     model, nodes, edges, n = s.model, s.graph.nodes, s.graph.edges, len(s.graph.nodes)
@@ -339,7 +320,7 @@ def _without(s: Scenarios, spent: Columns, cut: Ints) -> Change:
     at = lookup(key[order], node * n_paths + path)
     row, less = order[at[at >= 0]], ticks[at >= 0]
     by_row = np.argsort(row)
-    change = s.less_computation(c.node[row[by_row]], np.minimum(less, c.ticks[row])[by_row].astype(np.float64))
+    change = s.less_computation(c.node[row[by_row]], np.minimum(less, c.ticks[row])[by_row])
     # calls that are not computation then take no longer than the operations they wait for
     calls = np.flatnonzero((at < 0) & (nodes.kind[node] != NodeClass.COMPUTATION))
     call, which = np.unique(node[calls], return_inverse=True)

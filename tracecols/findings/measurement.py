@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import lookup
-from tracecols.findings.cause import Cause, tried
+from tracecols.findings.cause import NOBODY, Cause, tried
 from tracecols.findings.scenarios import RUN_TIME, Change, Scenarios
 from tracecols.replay.cell_sums import CellSums
+from tracecols.vectors import Ints, Mask
 
 EVENT = 1e-7
 """Approximate seconds that a recorder takes for an event: the time between the ENTER and the EXIT of an empty
@@ -28,7 +29,7 @@ MANY = 1000
 def of_measurement(s: Scenarios) -> list[Cause]:
     """Return the cause that functions of the program are recorded that take about as long as their events, with the
     gain of not recording them: all together, named after the one that is entered most often."""
-    model, profile, resolution = s.model, s.model.profile, s.model.facts.resolution
+    model, profile, resolution = s.model, s.model.profile, s.resolution
     region = s.call_paths.region.astype(np.int64)
     cells = s.replay.cell_sums
     path = np.asarray(model.call_paths.path_of(profile.call_path), np.int64)
@@ -49,18 +50,16 @@ def of_measurement(s: Scenarios) -> list[Cause]:
         "events_per_second": float(2 * visits[worst].sum() / max(cells.ticks.sum() / resolution, 1 / resolution)),
         "more": [str(name) for name in model.regions.name[worst[1:4]]],
     }
-    return tried(s, [Cause("measurement", int(by_path.argmax()), np.zeros(0, np.int64), change, evidence=evidence)])
+    return tried(s, [Cause("measurement", int(by_path.argmax()), NOBODY, change, evidence=evidence)])
 
 
-def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> NDArray[np.bool_]:
+def are_tiny(visits: NDArray[Any], ticks: NDArray[Any], resolution: int) -> Mask:
     """Return a mask of the regions that are called so often, for so short an exclusive time, that recording them
     matters."""
     return np.asarray((visits >= MANY) & (ticks < visits * TINY * resolution), np.bool_)
 
 
-def _recording(
-    s: Scenarios, cells: CellSums, call_path: NDArray[np.int64], location: NDArray[np.int32], visits: NDArray[np.int64]
-) -> Change:
+def _recording(s: Scenarios, cells: CellSums, call_path: Ints, location: NDArray[np.int32], visits: Ints) -> Change:
     """Return the change that removes the time of recording: for each call, an event inside of it, and one in the
     caller."""
     parent = s.call_paths.parent
@@ -70,7 +69,7 @@ def _recording(
     at = np.concatenate([location, location[caller >= 0]]).astype(np.int64)
     n = s.model.n_locations
     of = lookup(cells.call_path * n + cells.location, where * n + at)
-    recorded = np.bincount(of[of >= 0], n_events[of >= 0], cells.ticks.size) * EVENT * s.model.facts.resolution
+    recorded = np.bincount(of[of >= 0], n_events[of >= 0], cells.ticks.size) * EVENT * s.resolution
     node, less = cells.parts(np.minimum(recorded / np.maximum(cells.ticks, 1), 1.0))
     kept = s.in_window[node]
     return Change(node[kept], less[kept])

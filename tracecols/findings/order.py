@@ -4,7 +4,6 @@ comes first."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.grouping import combine
@@ -12,11 +11,10 @@ from tracecols.enhance.scan.region_rules import named
 from tracecols.findings.cause import Cause, tried
 from tracecols.findings.overheads import largest, message_edges
 from tracecols.findings.scenarios import Change, Scenarios
+from tracecols.vectors import Ints
 
 RECEIVE = named("mpi_recv", "mpi")
 """Calls that receive one message, so that their order is the program's."""
-
-Rows = NDArray[np.int64]
 
 
 def of_order(s: Scenarios) -> list[Cause]:
@@ -42,7 +40,7 @@ def of_order(s: Scenarios) -> list[Cause]:
     return tried(s, found)
 
 
-def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
+def _in_order_of_sending(s: Scenarios, edge: Ints) -> tuple[Ints, Ints]:
     """Return the edges of messages that would be received by another call, and the nodes of these calls: in each round,
     the first call receives the message sent first.
 
@@ -64,7 +62,7 @@ def _in_order_of_sending(s: Scenarios, edge: Rows) -> tuple[Rows, Rows]:
     return edge[by_sending][is_moved], head[is_moved]
 
 
-def _rounds(pair: Rows, sent: Rows) -> Rows:
+def _rounds(pair: Ints, sent: Ints) -> Ints:
     """Number the rounds of each pair of receiver and sender, given messages in the order of receiving and when they are
     sent: the shortest runs of messages that have been sent right after each other, in whichever order."""
     by_receiving, by_sending = np.argsort(pair, kind="stable"), np.lexsort((sent, pair))

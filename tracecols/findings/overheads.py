@@ -15,11 +15,12 @@ from tracecols.enhance.dataflow.grouping import combine, number
 from tracecols.enhance.devices.calls import WITHIN_DEVICES
 from tracecols.enhance.mpi.operation_waits import WINDOW_LOCK
 from tracecols.enhance.scan.region_rules import either, in_role, named
-from tracecols.findings.cause import PHASES, STEPS, Cause, tried
+from tracecols.findings.cause import NOBODY, PHASES, STEPS, Cause, tried
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.costs import MESSAGE_STEPS
 from tracecols.replay.nodes import NodeClass
 from tracecols.severity.causes import LONGEST, PREFERRED
+from tracecols.vectors import Ints, Mask
 
 N_TRIED = 12
 """Number of regions of the program tried in each way: those with most of the lost time."""
@@ -30,8 +31,6 @@ messages go has half of it."""
 
 LAST = 0.1
 """Share of the mean wait of processes below which a process counts as coming last each time."""
-
-NOBODY = np.zeros(0, np.int64)
 
 LOCKING = either(
     named("pthread_mutex_(lock|trylock|unlock)", "pthread"),
@@ -78,13 +77,13 @@ def of_tasks(s: Scenarios) -> list[Cause]:
         mine = row[region[user] == where]
         if mine.size:
             at = int(np.where(region == where, by_path, -1.0).argmax())
-            change = s.less_computation(c.node[mine], c.ticks[mine].astype(np.float64))
+            change = s.less_computation(c.node[mine], c.ticks[mine])
             change = together([change, _sooner_begun(s, c.node[mine], c.ticks[mine])])
             found.append(Cause("tasks", at, NOBODY, change, spent=mine))
     return tried(s, found)
 
 
-def _sooner_begun(s: Scenarios, after: NDArray[np.int64], ticks: NDArray[np.int64]) -> Change:
+def _sooner_begun(s: Scenarios, after: Ints, ticks: Ints) -> Change:
     """Return the change in which tasks begin sooner that other threads had to wait for: by the part of their creation
     between its event and its end. The nodes `after` creations follow this part, which takes `ticks`."""
     nodes, edges, n = s.graph.nodes, s.graph.edges, len(s.graph.nodes)
@@ -114,12 +113,12 @@ def of_locking(s: Scenarios) -> list[Cause]:
     found = []
     for where, of, family in largest(s, np.arange(ticks.size), ticks, user):
         nodes, rows = locks[of[of < locks.size]], row[of[of >= locks.size] - locks.size]
-        change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows].astype(np.float64))])
+        change = together([s.without_weight(nodes), s.less_computation(c.node[rows], c.ticks[rows])])
         n = int(n_atomic[distinct(user[of])].sum())
         evidence = {
             "n_taken": int(nodes.size),
             "n_atomic": n,
-            "lost_each": int(ticks[of].sum()) / max(nodes.size + n, 1) / s.model.resolution,
+            "lost_each": int(ticks[of].sum()) / max(nodes.size + n, 1) / s.resolution,
         }
         found.append(Cause("locking", where, NOBODY, change, evidence=evidence | family, spent=rows))
     return tried(s, found)
@@ -160,7 +159,7 @@ def _of_partners(s: Scenarios) -> Iterator[Cause]:
         yield Cause("messages", first, NOBODY, change, partners=tuple(others))
 
 
-def _partners(s: Scenarios) -> NDArray[np.int64]:
+def _partners(s: Scenarios) -> Ints:
     """Number the regions of the program such that those which start and complete the same messages have the same
     number; (n_regions,) int64."""
     m = s.model.sent_messages
@@ -182,7 +181,7 @@ def _partners(s: Scenarios) -> NDArray[np.int64]:
             return group
 
 
-def _pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
+def _pairs(one: Ints, other: Ints) -> Ints:
     """Return the distinct pairs of regions, without those of -1; (2, n_pairs)."""
     at = number(combine(one, other))[1]
     at = at[one[at] >= 0]
@@ -192,14 +191,14 @@ def _pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64
 def _without_weights(s: Scenarios, kind: str, classes: Sequence[NodeClass]) -> Iterator[Cause]:
     nodes = s.graph.nodes
     # a thread that has done nothing yet is being created, which happens once
-    is_new = s.begins_in_team & nodes.is_first[: len(nodes)]
+    is_new = s.begins_in_team & nodes.is_first
     mine = np.flatnonzero(s.in_window & np.isin(nodes.kind, [int(c) for c in classes]) & ~is_new)
     for where, of, family in largest(s, mine, s.weight[mine]):
         who = _outstanding(s, of) if kind != "regions" else NOBODY
         yield Cause(kind, where, who, s.without_weight(of), evidence=family)
 
 
-def _outstanding(s: Scenarios, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outstanding(s: Scenarios, nodes: Ints) -> Ints:
     """Return the one of several locations that has a large part of the weight of some nodes, and more than twice that
     of any other one; empty if there is none."""
     by_location = np.bincount(s.graph.nodes.location[nodes], s.weight[nodes], s.model.n_locations)
@@ -253,12 +252,12 @@ def of_copies(s: Scenarios) -> list[Cause]:
         evidence = {
             "n_copies": int(of.size),
             "bytes": int(size[of].sum()),
-            "copying": int(s.weight[end[of]].sum()) / s.model.resolution,
+            "copying": int(s.weight[end[of]].sum()) / s.resolution,
         }
         waits = distinct(leave[of][leave[of] >= 0])
         waits = waits[nodes.kind[waits] == NodeClass.DEVICE]
         row = in_copies[np.isin(c.call_path[in_copies], path[of])]
-        in_calls = s.less_computation(c.node[row], c.ticks[row].astype(np.float64))
+        in_calls = s.less_computation(c.node[row], c.ticks[row])
         without = together([s.without_weight(distinct(end[of])), s.without_weight(waits), in_calls])
         cut = launched[np.isin(s.graph.edges.head[launched], begin[of])]
         change = Change(without.node, without.less, cut=cut)
@@ -267,8 +266,8 @@ def of_copies(s: Scenarios) -> list[Cause]:
 
 
 def largest(
-    s: Scenarios, nodes: NDArray[np.int64], ticks: NDArray[np.int64], user: NDArray[np.int64] | None = None
-) -> Iterator[tuple[int, NDArray[np.int64], dict[str, Any]]]:
+    s: Scenarios, nodes: Ints, ticks: Ints, user: Ints | None = None
+) -> Iterator[tuple[int, Ints, dict[str, Any]]]:
     """Yield the regions of the program, and the families of steps, in which some nodes take most ticks: the call path
     with most of them, the nodes, and the name of the family as evidence.
 
@@ -299,7 +298,7 @@ def of_locks(s: Scenarios) -> list[Cause]:
     return tried(s, [Cause("lock", where, NOBODY, Change(cut=cut), evidence=family) for where, cut, family in cuts])
 
 
-def lock_edges(s: Scenarios) -> NDArray[np.int64]:
+def lock_edges(s: Scenarios) -> Ints:
     """Return the edges by which one location waits for another one at a lock; ascending."""
     g, nodes = s.graph, s.graph.nodes
     n = len(nodes)
@@ -330,18 +329,18 @@ def of_barriers(s: Scenarios) -> list[Cause]:
     return result
 
 
-def of_messages(s: Scenarios, edges: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
+def of_messages(s: Scenarios, edges: Ints, mended: Sequence[Change]) -> list[Cause]:
     """Return the causes that some messages are waited for, with their gains after all else is mended, by region."""
     return _without_edges(s, "pipeline", edges, mended)
 
 
-def message_edges(s: Scenarios) -> NDArray[np.int64]:
+def message_edges(s: Scenarios) -> Ints:
     """Return the edges by which one location waits for messages of another one; ascending."""
     e, n = s.graph.edges, len(s.graph.nodes)
     return np.flatnonzero((e.head < n) & (s.tail < n) & (e.steps == MESSAGE_STEPS) & ~e.is_inferred)
 
 
-def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Sequence[Change]) -> list[Cause]:
+def _without_edges(s: Scenarios, kind: str, edge: Ints, mended: Sequence[Change]) -> list[Cause]:
     """Return the causes that some edges make others wait, with their gains after other changes, by region."""
     heads = s.distinct(s.graph.edges.head[edge])
     heads = heads[s.in_window[heads]]
@@ -355,7 +354,7 @@ def _without_edges(s: Scenarios, kind: str, edge: NDArray[np.int64], mended: Seq
     return tried(s, found, mended)
 
 
-def passed_on_edges(s: Scenarios) -> NDArray[np.int64]:
+def passed_on_edges(s: Scenarios) -> Ints:
     """Return the edges by which one location waits for messages that it does not exchange for as many of its own."""
     m, edge = s.model.sent_messages, message_edges(s)
     if not len(m):
@@ -381,18 +380,15 @@ def of_overlap(s: Scenarios) -> list[Cause]:
         return []
     call = nodes.calls_around(m.recv_enter)
     kept = np.flatnonzero((call >= 0) & (m.recv_post_enter >= 0) & (m.recv_post_enter != m.recv_enter))
-    call = call[kept]
-    head = call
-    losses = s.recorded_losses
-    wait = np.maximum(losses[head], 0)
+    call, losses = call[kept], s.recorded_losses
+    wait = np.maximum(losses[call], 0)
     gap = (m.recv_enter_time - m.recv_post_enter_time)[kept]
     mutual = _mutual(m.send_location[kept], m.send_enter_time[kept], m.recv_location[kept], m.recv_enter_time[kept])
-    follows = _computation_after(s, head)
+    follows = _computation_after(s, call)
     found = []
-    edges = message_edges(s)
-    heads = s.distinct(head)
-    for where, of, family in largest(s, heads, losses[heads]):
-        mine = np.isin(head, of, kind="table")
+    edges, calls = message_edges(s), s.distinct(call)
+    for where, of, family in largest(s, calls, losses[calls]):
+        mine = np.isin(call, of, kind="table")
         lost = wait[mine].sum()
         if gap[mine].sum() > AT_ONCE * lost or follows[mine].sum() < ENOUGH * lost or mutual[mine].mean() < 0.8:
             continue
@@ -400,14 +396,14 @@ def of_overlap(s: Scenarios) -> list[Cause]:
     return tried(s, found)
 
 
-def _computation_after(s: Scenarios, calls: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _computation_after(s: Scenarios, calls: NDArray[np.integer[Any]]) -> Ints:
     """Return the ticks of computation between calls and the next nodes of their locations."""
     nodes = s.graph.nodes
     after = np.minimum(calls + 1, len(nodes) - 1)
     return np.where(nodes.location[after] == nodes.location[calls], s.weight[after], 0)
 
 
-def _overlapped(s: Scenarios, calls: NDArray[np.int64], edges: NDArray[np.int64]) -> Change:
+def _overlapped(s: Scenarios, calls: Ints, edges: Ints) -> Change:
     """Return the change in which messages are on their way while the computation goes on that follows the calls which
     complete them: they have to arrive by its end."""
     calls = calls[_computation_after(s, calls) > 0]
@@ -418,9 +414,7 @@ def _overlapped(s: Scenarios, calls: NDArray[np.int64], edges: NDArray[np.int64]
     return Change(less.node, less.less, moved=moved, to=head + 1, later=s.weight[head] - s.weight[head + 1])
 
 
-def _mutual(
-    sender: NDArray[np.int32], sent: NDArray[np.int64], receiver: NDArray[np.int32], received: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def _mutual(sender: NDArray[np.int32], sent: Ints, receiver: NDArray[np.int32], received: Ints) -> Mask:
     """Return for each message whether its receiver has sent as many itself before it completes the receive: partners
     then exchange messages, and do not pass them on.
 

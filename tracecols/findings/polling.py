@@ -11,13 +11,12 @@ from tracecols.kernels.maxplus import NEVER
 from tracecols.model.model import Model
 from tracecols.replay.events import Computation
 from tracecols.replay.graph import Graph
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 
 def collapsed(
-    model: Model, graph: Graph, computation: Computation, call_path: Rows, leave: Rows, region: NDArray[np.int32]
-) -> Rows:
+    model: Model, graph: Graph, computation: Computation, call_path: Ints, leave: Ints, region: NDArray[np.int32]
+) -> Ints:
     """Return the weights of a graph in which the time between the calls of a polling loop is removed, so that its last
     call waits for the operation that it completes.
 

@@ -20,14 +20,13 @@ from tracecols.kernels.maxplus import BEGUN, CUT
 from tracecols.kernels.replay import IS_CALL
 from tracecols.once import once
 from tracecols.patterns.candidates import Merged
-from tracecols.replay.events import Computation, regions_of_calls
+from tracecols.replay.events import regions_of_calls
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import NodeClass
 from tracecols.replay.placement import PlacedTasks
 from tracecols.replay.replay import Replay
+from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import side_by_side
-
-Rows = NDArray[np.int64]
 
 MOST_NODES = 2
 """Maximum number of changed nodes in one sweep, per node of the graph; 13 B for each."""
@@ -55,16 +54,16 @@ class Change:
     """A change of the run: less weight of some nodes, edges that no longer cause waits, and edges that lead
     elsewhere."""
 
-    node: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,) int64: nodes, each at most once."""
-    less: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    less: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,) int64: ticks by which their weights shrink; negative where they grow."""
-    cut: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    cut: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n_cut,) int64: edges that no longer cause waits."""
-    moved: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
-    to: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    moved: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    to: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """`moved` and `to`: (n_moved,) int64, edges that lead to other nodes, and these nodes."""
-    later: Rows = field(default_factory=lambda: np.zeros(0, np.int64))
+    later: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n_moved,) int64: ticks by which the lags of the moved edges grow; empty if they stay."""
 
 
@@ -86,8 +85,20 @@ class Scenarios:
     replay : Replay
     graph : Graph
         The graph of the replay.
+    computation : Computation
+        The computation before each node, by call path.
+    calls, call_region : (n_calls,) int64, int32
+        The nodes at which outermost MPI calls end, and their regions; -1 unknown.
+    tail : (n_edges,) int32
+        Where edges come from.
     weight, lag : (n_all,), (n_edges,) int64
         Ticks: weights of nodes and hubs, lags of edges.
+    locations : (n,) int64
+        The locations that have nodes.
+    process : (n_locations,) int64
+        The process of each location.
+    resolution : int
+        Ticks per second.
     call_path : (n_nodes,) int64
         Call path in which the time before each node is spent; -1 for none.
     in_window : (n_nodes,) bool
@@ -97,19 +108,19 @@ class Scenarios:
     def __init__(self, replay: Replay) -> None:
         self.replay, self.model, self.call_paths = replay, replay.model, replay.call_paths
         self.call_path = replay.call_path.astype(np.int64)
-        self.graph = replay.graph
-        self.lag = self.graph.lags
-        self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
+        self.resolution = self.model.facts.resolution
+        self.process = np.asarray(self.model.facts.process, np.int64)
+        self.graph, self.computation = replay.graph, replay.computation
         nodes = self.graph.nodes
+        self.locations = np.flatnonzero(np.diff(nodes.location_start))
+        self.calls = nodes.with_role(IS_CALL)
+        self.call_region = regions_of_calls(self.model, self.calls, self.computation)
+        self.tail, self.lag = self.graph.edges.tail, self.graph.lags
+        self.weight = collapsed(self.model, self.graph, self.computation, self.call_path, self.calls, self.call_region)
         begin, end = replay.window(nodes.time)
         self.in_window = (nodes.time > begin) & (nodes.time <= end) & (nodes.kind != NodeClass.START)
         self.time = self.sweep()
         self.runtime = replay.runtime(self.time)
-
-    @property
-    def computation(self) -> Computation:
-        """The computation before each node, by call path."""
-        return self.replay.computation
 
     @once
     def movable(self) -> PlacedTasks | None:
@@ -124,7 +135,7 @@ class Scenarios:
         return Merged(self.model, distinct(self.model.locations.master[self.model.locations.is_cpu]))
 
     @once
-    def user_call_path(self) -> Rows:
+    def user_call_path(self) -> Ints:
         """For each call path, the nearest one above, or itself, that enters code of the program; (n_call_paths,)
         int64."""
         paths, regions = self.call_paths, self.model.regions
@@ -139,26 +150,11 @@ class Scenarios:
             result = np.where(move, parent[result], result)
 
     @once
-    def user_of_node(self) -> Rows:
+    def user_of_node(self) -> Ints:
         """`user_call_path` of the call path before each node; (n_nodes,) int64, -1 for none."""
         return pick(self.user_call_path, self.call_path)
 
-    @once
-    def calls(self) -> Rows:
-        """The nodes at which outermost MPI calls end; (n_calls,) int64."""
-        return self.graph.nodes.with_role(IS_CALL)
-
-    @once
-    def call_region(self) -> NDArray[np.int32]:
-        """The regions of these calls; (n_calls,) int32, -1 unknown."""
-        return regions_of_calls(self.model, self.calls, self.computation)
-
-    @once
-    def tail(self) -> NDArray[np.int32]:
-        """Where edges come from; (n_edges,) int32."""
-        return self.graph.edges.tail
-
-    def sweep(self, changes: Iterable[Change] = ()) -> Rows:
+    def sweep(self, changes: Iterable[Change] = ()) -> Ints:
         """Return the times of the nodes after some changes together; (n_nodes,) int64."""
         changes = list(changes)
         graph = self._ordered(changes)
@@ -173,10 +169,10 @@ class Scenarios:
         head = g.edges.head.copy()
         for c in moved:
             head[c.moved] = c.to
-        result = Graph(g.nodes, replace(g.edges, head=head), g.n_hubs, g.time, g.counts, g.weight, g.lag)
+        result = replace(g, edges=replace(g.edges, head=head))
         return g if result.stuck.any() else result
 
-    def _changed(self, changes: Sequence[Change], graph: Graph) -> tuple[Rows, Rows]:
+    def _changed(self, changes: Sequence[Change], graph: Graph) -> tuple[Ints, Ints]:
         """Return weights, which may be negative, and lags after some changes, given the graph with their moved edges
         (`_ordered`); lags of edges that cannot be moved stay."""
         weight = self.weight.copy() if any(c.node.size for c in changes) else self.weight
@@ -224,8 +220,7 @@ class Scenarios:
 
         def of(together: Sequence[Change]) -> list[int]:
             less = less_of(together, weight.size, lag.size)
-            found: list[int] = graph.runtimes(weight, lag, less, len(together)).tolist()
-            return found
+            return graph.runtimes(weight, lag, less, len(together)).tolist()
 
         sizes = np.array([c.node.size for c in changes], np.int64)
         sweeps = [
@@ -236,11 +231,11 @@ class Scenarios:
         return list(chain.from_iterable(side_by_side(self.model.jobs, of, sweeps)))
 
     @once
-    def recorded_losses(self) -> Rows:
+    def recorded_losses(self) -> Ints:
         """The ticks other than computation before each node in the recorded run; (n_nodes,) int64."""
         return self.losses()
 
-    def losses(self, changes: Sequence[Change] = ()) -> Rows:
+    def losses(self, changes: Sequence[Change] = ()) -> Ints:
         """Return the ticks other than computation before each node after some changes; (n_nodes,) int64.
 
         Before nodes of computation these are waits only, before others all ticks.
@@ -256,7 +251,7 @@ class Scenarios:
         time = graph.sweep(weight, lag) if changes else self.time
         return kernels.Moments(time, weight, self.replay.window(time)[0])
 
-    def less_lost(self, before: kernels.Moments, after: kernels.Moments) -> tuple[Rows, Rows]:
+    def less_lost(self, before: kernels.Moments, after: kernels.Moments) -> tuple[Ints, Ints]:
         """Return the nodes before which the lost time differs after further changes, (n,), and (3, n) ticks: how much
         less is lost, how much less threads wait for the begin of their teams, and the part of the former that is not
         waiting."""
@@ -270,35 +265,27 @@ class Scenarios:
         nodes = self.graph.nodes
         return kernels.Places(nodes.location_start, nodes.kind, self.in_window, self.begins_in_team)
 
-    @once
-    def locations(self) -> Rows:
-        """The locations that have nodes; (n,) int64."""
-        return np.flatnonzero(np.diff(self.graph.nodes.location_start))
-
-    def distinct(self, nodes: NDArray[np.integer[Any]]) -> Rows:
+    def distinct(self, nodes: NDArray[np.integer[Any]]) -> Ints:
         """Return the distinct nodes and hubs among some; (n,) int64, ascending."""
         result = np.zeros(self.weight.size, bool)
         result[nodes] = True
         return np.flatnonzero(result)
 
     @once
-    def begins_in_team(self) -> NDArray[np.bool_]:
+    def begins_in_team(self) -> Mask:
         """Select the nodes at which threads other than the forking one begin in a team; (n_nodes,) bool."""
         nodes = self.graph.nodes
         # some recorders record an event of the thread before that of the team
-        of_team = (nodes.kind == NodeClass.OPENMP) | (
-            nodes.is_first[: len(nodes)] & (nodes.kind == NodeClass.COMPUTATION)
-        )
-        result = (nodes.mark & BEGUN > 0) & of_team
-        master = self.model.locations.master
-        return np.asarray(result & (master[nodes.location] != nodes.location), np.bool_)
+        of_team = (nodes.kind == NodeClass.OPENMP) | (nodes.is_first & (nodes.kind == NodeClass.COMPUTATION))
+        is_other = self.model.locations.master[nodes.location] != nodes.location
+        return (nodes.mark & BEGUN > 0) & of_team & is_other
 
-    def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[np.floating[Any]]) -> Change:
+    def less_computation(self, of: NDArray[np.integer[Any]], less: NDArray[Any]) -> Change:
         """Return the change that subtracts ticks from rows of the computation, given the node of each, ascending."""
-        return self.less_shares(of, np.array([of.size]), np.ones(1), less)
+        return self.less_shares(of, np.array([of.size]), np.ones(1), np.asarray(less, np.float64))
 
     def less_shares(
-        self, of: NDArray[np.integer[Any]], n_rows: NDArray[np.int64], share: NDArray[np.float64], ticks: NDArray[Any]
+        self, of: NDArray[np.integer[Any]], n_rows: Ints, share: NDArray[np.float64], ticks: NDArray[Any]
     ) -> Change:
         """Return the change that subtracts a share of the ticks of rows of the computation, given the node of each,
         ascending: share[0] of the first n_rows[0] rows, and so on."""
@@ -308,7 +295,7 @@ class Scenarios:
         changed = np.flatnonzero(total[:n])
         return Change(node[changed], np.rint(total[changed]).astype(np.int64))
 
-    def without_weight(self, nodes: Rows) -> Change:
+    def without_weight(self, nodes: Ints) -> Change:
         """Return the change in which some nodes take no time beyond waiting."""
         return Change(nodes, self.weight[nodes])
 
@@ -325,7 +312,7 @@ def less_of(changes: Sequence[Change], n_all: int, n_edges: int) -> maxplus.Less
     return less
 
 
-def _starts(parts: Sequence[Rows], n: int) -> tuple[NDArray[np.int32], int]:
+def _starts(parts: Sequence[Ints], n: int) -> tuple[NDArray[np.int32], int]:
     """Return the offset of the first entry of each of n nodes or edges, (n + 1,) with the number of entries at the end,
     and this number."""
     stop = np.zeros(n + 1, np.int32)

@@ -14,7 +14,7 @@ from tracecols.enhance.dataflow.columns import Columns
 from tracecols.enhance.dataflow.grouping import Segments, combine, number
 from tracecols.enhance.scan.region_rules import CONDITION
 from tracecols.errors import AnalysisError
-from tracecols.findings.cause import Cause
+from tracecols.findings.cause import Cause, Explained
 from tracecols.findings.devices import of_devices, of_transfers
 from tracecols.findings.evidence import Evidence
 from tracecols.findings.files import IN_LINE, of_files
@@ -88,10 +88,12 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     starts = starts_of_devices(s)
     if s.runtime <= 0:
         return [], starts
-    evidence = Evidence(s)
-    late, idle = _of_devices(s, evidence, starts) if s.model.has_device_work else ([], [])
+    evidence, paradigm = Evidence(s), s.model.regions.paradigm
+    has_work = s.model.has_device_work
+    late = of_devices(s, evidence.computing, evidence.kernels) if has_work and (paradigm == NCCL).any() else []
+    idle = of_idle_devices(s, starts) if has_work else []
     # causes in communication say more of what hosts communicate while devices have nothing to do
-    in_mpi = [c for c in idle if s.model.regions.paradigm[s.call_paths.region[c.call_path]] == "mpi"]
+    in_mpi = [c for c in idle if paradigm[s.call_paths.region[c.call_path]] == "mpi"]
     chosen = _of_hosts(s, evidence, late, [c for c in idle if c not in in_mpi])
     chosen = _chosen(s, in_mpi, chosen)
     chosen.sort(key=_rank)
@@ -101,16 +103,6 @@ def causes_and_starts(replay: Replay) -> tuple[list[Cause], Columns]:
     for _ in side_by_side(s.model.jobs, evidence.add_to, chosen):
         pass
     return chosen, starts
-
-
-def _of_devices(s: Scenarios, evidence: Evidence, starts: Columns) -> tuple[list[Cause], list[Cause]]:
-    """Return the causes in programs with work on devices: processes that are late, and idle devices."""
-    late = of_devices(s, evidence.computing, evidence.kernels) if _communicates(s.model) else []
-    return late, of_idle_devices(s, starts)
-
-
-def _communicates(model: Model) -> bool:
-    return bool((model.regions.paradigm == NCCL).any())
 
 
 def _of_hosts(s: Scenarios, evidence: Evidence, late: list[Cause], idle: list[Cause]) -> list[Cause]:
@@ -143,10 +135,9 @@ def _of_hosts(s: Scenarios, evidence: Evidence, late: list[Cause], idle: list[Ca
 def _late_or_uneven(s: Scenarios, late: list[Cause], causes: Sequence[Cause]) -> list[Cause]:
     """Return the causes that processes are late for operations of kernels; after those in computation that gain clearly
     more than mending any of these could, as another process is late each time, or several are."""
-    n_others = max(distinct(np.asarray(s.model.facts.process)[s.model.locations.is_device]).size - 1, 1)
-    resolution = s.model.resolution
-    most = max((could_gain(c.gain / resolution, c.evidence, n_others) for c in late), default=np.inf)
-    uneven = [c for c in causes if is_uneven(c.kind, c.evidence) and c.gain / resolution > PREFERRED * most]
+    n_others = max(distinct(s.process[s.model.locations.is_device]).size - 1, 1)
+    most = max((could_gain(c.gain / s.resolution, c.evidence, n_others) for c in late), default=np.inf)
+    uneven = [c for c in causes if is_uneven(c.kind, c.evidence) and c.gain / s.resolution > PREFERRED * most]
     return _chosen(s, late, _chosen(s, uneven, [])) if uneven else late
 
 
@@ -199,7 +190,7 @@ def _least(s: Scenarios, c: Cause) -> float:
 
 def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     """Find the time other than the program's computation that ends with each cause, one after the other, so that no
-    time is explained twice. Idle threads have call path -1."""
+    time is explained twice."""
     changes = [c.change if c.frees is None else c.frees for c in causes]
     done = [changes[:i] for i in range(len(causes) + 1)]
     nodes = s.graph.nodes
@@ -217,18 +208,17 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
         ticks = cells.sum(np.concatenate([lost[at], idle[still], spent]))
         in_calls = np.clip(cells.sum(np.concatenate([beyond[at], np.zeros_like(still), spent])), 0, ticks)
         kept = ticks > 0
-        c.cells = (call_path[first][kept], location[first][kept], ticks[kept], in_calls[kept])
+        c.explained = Explained(call_path[first][kept], location[first][kept], ticks[kept], in_calls[kept])
 
 
 def _name_producer(scenarios: Scenarios, cause: Cause) -> None:
     """Turn a cause in computation that no other location does into a producer if over 40 % of the time it explains is
     waits for conditions."""
-    if cause.kind != "computation" or cause.cells is None or ALONE not in cause.evidence:
+    explained = cause.explained
+    if cause.kind != "computation" or explained is None or ALONE not in cause.evidence:
         return
-    call_path, _, ticks, _ = cause.cells
-    model = scenarios.model
-    waits = np.append(CONDITION(model.regions)[scenarios.call_paths.region], False)[call_path]
-    if ticks[waits].sum() > 0.4 * ticks.sum():
+    on_conditions = np.append(CONDITION(scenarios.model.regions)[scenarios.call_paths.region], False)
+    if explained.ticks[on_conditions[explained.call_path]].sum() > 0.4 * explained.ticks.sum():
         cause.kind = "producer"
 
 

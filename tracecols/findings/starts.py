@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, joined_columns, pick
-from tracecols.enhance.dataflow.grouping import combine, number, occurrence
+from tracecols.enhance.dataflow.grouping import Segments, combine, number, occurrence
 from tracecols.enhance.dataflow.steps import WITHIN
 from tracecols.enhance.definitions.regions import LAUNCH, MANAGEMENT, MEMORY
 from tracecols.findings.scenarios import Scenarios
 from tracecols.model.model import Model
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, Mask
 
 LEAST = 1e-3
 """Seconds from which on a call may be one in which a device starts."""
@@ -38,9 +38,7 @@ def starts_of_devices(s: Scenarios) -> Columns:
     of_kernel = occurrence(combine(calls.process, np.where(is_launch, calls.kernel, -1)))
     is_first |= is_launch & (of_kernel == 0)
     ticks = calls.exit_time - calls.enter_time
-    is_long = (ticks >= LEAST * s.model.resolution) & (
-        ticks >= TIMES * usual(calls.process, calls.region, ticks, is_first)
-    )
+    is_long = (ticks >= LEAST * s.resolution) & (ticks >= TIMES * usual(calls.process, calls.region, ticks, is_first))
     return calls.take(np.flatnonzero(is_first & is_long))
 
 
@@ -51,18 +49,15 @@ def _number_of_devices(model: Model) -> Ints:
     return np.bincount(device[0], minlength=int(process.max(initial=-1)) + 1)
 
 
-def usual(process: Ints, region: Ints, ticks: Ints, is_first: NDArray[np.bool_]) -> NDArray[np.float64]:
+def usual(process: Ints, region: Ints, ticks: Ints, is_first: Mask) -> NDArray[np.float64]:
     """Return, for each call, the median ticks of the calls of the same region in its process, without first calls; if
     there are none, of those of all regions in the process, and infinity if there are none, either. (n,) float64."""
-    result = np.full(ticks.size, np.inf)
+    result, later = np.full(ticks.size, np.inf), np.flatnonzero(~is_first)
     for key in (process, combine(process, region)):
         group, first = number(key)
-        later = np.flatnonzero(~is_first)
-        order = later[np.lexsort((ticks[later], group[later]))]
-        n = np.bincount(group[later], minlength=first.size)
-        middle = np.searchsorted(group[order], np.arange(first.size)) + (n - 1) // 2
-        known = n[group] > 0
-        result[known] = ticks[order][middle[group[known]]]
+        of_later = Segments(group[later], first.size)
+        known = of_later.count()[group] > 0
+        result[known] = of_later.median(ticks[later])[group[known]]
     return result
 
 

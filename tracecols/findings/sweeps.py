@@ -14,6 +14,7 @@ from tracecols.enhance.definitions.shapes import components
 from tracecols.kernels.sweeps import N_DIMENSIONS
 from tracecols.model.model import Model
 from tracecols.patterns.wavefront import Positions, Sweeps, find_sweeps, positions
+from tracecols.vectors import Ints, Mask
 
 MOST = 0.8
 """Share of the messages of sweeps that has to be passed on from the same corner; exchanges are not sweeps."""
@@ -46,10 +47,10 @@ class Shape(NamedTuple):
     overlap: int = 0
     """The ticks of `under_way` in which the next sweep is under way, too."""
 
-    def duration(self, parts: NDArray[np.int64]) -> NDArray[np.float64]:
+    def duration(self, parts: Ints) -> NDArray[np.float64]:
         """Return the ticks of a sweep whose blocks are divided into `parts` each; (n,) float64."""
         n_steps = self.n_blocks * parts + self.n_ranks - 1
-        return np.asarray(n_steps * (self.work / parts + self.cost), np.float64)
+        return n_steps * (self.work / parts + self.cost)
 
     def filling(self, parts: int) -> float:
         """Return the part of a sweep in which its pipeline is filled and drained, if blocks are divided."""
@@ -80,7 +81,7 @@ class Shape(NamedTuple):
         }
 
 
-def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
+def shape_of_sweeps(model: Model, is_here: Mask) -> Shape | None:
     """Return the shape of the sweeps whose messages are received on some call paths; None if most messages received
     there belong to none. The last element of `is_here` is for no call path (-1)."""
     m, where = model.messages, positions(model, with_lines=True)
@@ -94,7 +95,7 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
     blocks, first = np.unique(of, return_index=True)
     run = _runs(model, m, found, blocks, rows[first])
     begins = starts_run(run)
-    n_blocks = np.bincount(run - run[0])
+    n_blocks = np.bincount(run)
     n_sweeps = np.bincount(found.location[blocks[begins]])
     work, cost = _times(m, rows, of)
     under_way, overlap = _under_way(model, m, rows, found.blocks.corner[of])
@@ -111,9 +112,7 @@ def shape_of_sweeps(model: Model, is_here: NDArray[np.bool_]) -> Shape | None:
     )
 
 
-def _passed_on(
-    m: CompoundTable, where: Positions, found: Sweeps, rows: NDArray[np.int64], of: NDArray[np.int64]
-) -> float:
+def _passed_on(m: CompoundTable, where: Positions, found: Sweeps, rows: Ints, of: Ints) -> float:
     """Return the share of messages whose sender had received one of a sweep from the same corner last, among those
     whose senders are not where the sweep begins."""
     order = np.repeat(np.arange(found.blocks.size.size), found.blocks.size)
@@ -127,20 +126,17 @@ def _passed_on(
     return float(same[receives].mean()) if receives.any() else 0.0
 
 
-def _runs(
-    model: Model, m: CompoundTable, found: Sweeps, blocks: NDArray[np.int64], first: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _runs(model: Model, m: CompoundTable, found: Sweeps, blocks: Ints, first: Ints) -> Ints:
     """Number the sweeps of each location that blocks belong to: a sweep ends where another corner follows, and at
     collective operations; (n_blocks,) int64, ascending."""
     c = model.collective_members
     last = latest_before(
         c.location.astype(np.int64), c.enter_time, found.location[blocks].astype(np.int64), m.recv_enter_time[first]
     )
-    key = np.stack([found.location[blocks], np.cumsum(found.starts)[blocks], last])
-    return np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]), dtype=np.int64)
+    return np.cumsum(starts_run(found.location[blocks], np.cumsum(found.starts)[blocks], last)) - 1
 
 
-def _under_way(model: Model, m: CompoundTable, rows: NDArray[np.int64], corner: NDArray[np.int8]) -> tuple[int, int]:
+def _under_way(model: Model, m: CompoundTable, rows: Ints, corner: NDArray[np.int8]) -> tuple[int, int]:
     """Return the ticks for which sweeps are under way, from the first send to the last receive of each, and those of
     them in which the next one is under way, too.
 
@@ -153,9 +149,8 @@ def _under_way(model: Model, m: CompoundTable, rows: NDArray[np.int64], corner: 
     last = latest_before(c.location.astype(np.int64), c.enter_time, location, time)
     # rows of events are in the order of locations, and of time at each
     order = np.argsort(np.concatenate([m.send[rows], m.recv[rows]]), kind="stable")
-    key = np.stack([location, np.tile(corner.astype(np.int64), 2), last])[:, order]
     run = np.empty(2 * n, np.int64)
-    run[order] = np.cumsum(np.concatenate([[False], (key[:, 1:] != key[:, :-1]).any(0)]))
+    run[order] = np.cumsum(starts_run(location[order], np.tile(corner, 2)[order], last[order])) - 1
     sweep = np.unique(components(int(run.max()) + 1, run[:n], run[n:]), return_inverse=True)[1][run[:n]]
     begin, end = np.full(sweep.max() + 1, np.iinfo(np.int64).max), np.zeros(sweep.max() + 1, np.int64)
     np.minimum.at(begin, sweep, m.send_enter_time[rows])
@@ -166,7 +161,7 @@ def _under_way(model: Model, m: CompoundTable, rows: NDArray[np.int64], corner: 
     return int((end - begin).sum()), int(np.maximum(both, 0).sum())
 
 
-def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int:
+def _n_ranks(m: CompoundTable, where: Positions, rows: Ints) -> int:
     """Return the number of ranks between opposite corners, both included, of the grid with most messages of sweeps."""
     grid = np.bincount(where.grid[m.recv_location[rows]]).argmax()
     mine = rows[where.grid[m.recv_location[rows]] == grid]
@@ -175,7 +170,7 @@ def _n_ranks(m: CompoundTable, where: Positions, rows: NDArray[np.int64]) -> int
     return 1 + sum(distinct(at[:, d]).size - 1 for d in range(N_DIMENSIONS) if moves[d])
 
 
-def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> tuple[int, int]:
+def _times(m: CompoundTable, rows: Ints, of: Ints) -> tuple[int, int]:
     """Return the median ticks of work on a block, and those that its messages take beyond waiting."""
     last = np.flatnonzero(ends_run(of))
     received = rows[last]
@@ -200,8 +195,6 @@ def _times(m: CompoundTable, rows: NDArray[np.int64], of: NDArray[np.int64]) -> 
     return int(np.median(work)), int(cost)
 
 
-def _next(
-    key: NDArray[np.int32], time: NDArray[np.int64], wanted_key: NDArray[np.int32], wanted_time: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _next(key: NDArray[np.int32], time: Ints, wanted_key: NDArray[np.int32], wanted_time: Ints) -> Ints:
     """Return the position of the first element with each wanted key and time >= the wanted one; -1 if there is none."""
     return latest_before(key.astype(np.int64), -time, wanted_key.astype(np.int64), -wanted_time)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tracecols.kernels import computed as kernels
 from tracecols.replay.events import Computation
 from tracecols.replay.nodes import Nodes
+from tracecols.vectors import Ints, Mask
 
 
 class CellSums(NamedTuple):
@@ -18,15 +19,15 @@ class CellSums(NamedTuple):
     rows: kernels.Rows
     """The rows that are added up."""
     n_call_paths: int
-    order: NDArray[np.int64]
+    order: Ints
     """(n,): number of each cell in the order of first rows."""
-    call_path: NDArray[np.int64]
-    location: NDArray[np.int64]
-    n_rows: NDArray[np.int64]
-    ticks: NDArray[np.int64]
+    call_path: Ints
+    location: Ints
+    n_rows: Ints
+    ticks: Ints
     """`call_path`, `location`, `n_rows` and `ticks`: (n,)"""
 
-    def parts(self, part: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def parts(self, part: NDArray[np.float64]) -> tuple[Ints, Ints]:
         """Return the nodes before which there is a part of a cell, and the ticks of it; `part` is by cell; (n_nodes,)
         int64 each."""
         by_order = np.empty(self.order.size)
@@ -37,7 +38,7 @@ class CellSums(NamedTuple):
         return node[:n].copy(), np.rint(less[:n]).astype(np.int64)
 
 
-def sum_by_cell(computation: Computation, nodes: Nodes, chosen: NDArray[np.bool_], n_call_paths: int) -> CellSums:
+def sum_by_cell(computation: Computation, nodes: Nodes, chosen: Mask, n_call_paths: int) -> CellSums:
     """Add up the rows before chosen nodes by cell; O(rows)."""
     c = computation
     rows = kernels.Rows(c.start, nodes.location, chosen, c.call_path, c.ticks)

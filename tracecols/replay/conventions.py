@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.errors import AnalysisError
@@ -21,6 +20,7 @@ from tracecols.model.model import Model
 from tracecols.replay.events import Computation, regions_of_calls
 from tracecols.replay.graph import Graph, lags_among, synchronised
 from tracecols.replay.nodes import NodeClass
+from tracecols.vectors import Mask
 
 WAITS_FOR_NOBODY = ("mpi_finalize", "mpi_comm_", "mpi_cart_")
 """Calls of MPI that do not wait in Dimemas, by the begin of their names."""
@@ -55,16 +55,16 @@ def with_conventions(model: Model, graph: Graph, computation: Computation, conve
     that do not wait."""
     if conventions.collectives == DIMEMAS:
         graph = synchronised(model, graph)
-        graph = _without(graph, _touches(graph, _silent_nodes(model, graph, computation)))
+        is_silent = _silent_nodes(model, graph, computation)
+        graph = _without(graph, is_silent[graph.edges.tail] | is_silent[graph.edges.head])
     if conventions.eager is not None:
         graph = _with_rendezvous(model, _without(graph, _late_receivers(graph)), conventions.eager)
     if conventions.whole_run:
-        nodes = replace(graph.nodes, mark=graph.nodes.mark | np.uint8(BEGINS | ENDS))
-        graph = Graph(nodes, graph.edges, graph.n_hubs, graph.time, graph.counts, graph.weight, graph.lags)
+        graph = replace(graph, nodes=replace(graph.nodes, mark=graph.nodes.mark | np.uint8(BEGINS | ENDS)))
     return graph
 
 
-def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArray[np.bool_]:
+def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> Mask:
     """Return a mask of the nodes and hubs that are begin or end of a call that does not wait; (n_all,) bool."""
     nodes, result = graph.nodes, np.zeros(graph.time.size, bool)
     silent = np.array([*(name.startswith(WAITS_FOR_NOBODY) for name in model.regions.lower), False], bool)
@@ -74,25 +74,15 @@ def _silent_nodes(model: Model, graph: Graph, computation: Computation) -> NDArr
     return result
 
 
-def _touches(graph: Graph, nodes: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of the edges that end or begin at some nodes."""
-    result: NDArray[np.bool_] = nodes[graph.edges.tail] | nodes[graph.edges.head]
-    return result
-
-
-def _late_receivers(graph: Graph) -> NDArray[np.bool_]:
+def _late_receivers(graph: Graph) -> Mask:
     """Return a mask of the edges inferred from the times of a send that lasts until its receive is posted."""
     kind = np.append(graph.nodes.kind, np.zeros(graph.n_hubs, np.int8))
-    result: NDArray[np.bool_] = graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
-    return result
+    return graph.edges.is_inferred & (kind[graph.edges.head] == NodeClass.POINT_TO_POINT)
 
 
-def _without(graph: Graph, dropped: NDArray[np.bool_]) -> Graph:
+def _without(graph: Graph, dropped: Mask) -> Graph:
     """Return a graph without some edges; weights and the lags of others stay."""
-    kept = ~dropped
-    return Graph(
-        graph.nodes, graph.edges.where(kept), graph.n_hubs, graph.time, graph.counts, graph.weight, graph.lags[kept]
-    )
+    return replace(graph, edges=graph.edges.where(~dropped), lag=graph.lags[~dropped])
 
 
 def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
@@ -105,8 +95,7 @@ def _with_rendezvous(model: Model, graph: Graph, eager: int) -> Graph:
     found.add_edges(graph.edges)
     found.add(nodes.enter_of(post[at]), done[at])
     edges = found.edges()
-    lag = lags_among(graph, edges)
-    result = Graph(nodes, edges, graph.n_hubs, graph.time, graph.counts, graph.weight, lag)
+    result = replace(graph, edges=edges, lag=lags_among(graph, edges))
     if result.stuck.any():
         raise AnalysisError(
             f"messages of {eager:,} bytes and more cannot wait for their receives in this trace: some process "

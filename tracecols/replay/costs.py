@@ -9,11 +9,13 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.vectors import Ints
+
 MESSAGE_STEPS = 1
 """Number of latencies of a message."""
 
 
-def collective_steps(n_members: NDArray[np.int64]) -> NDArray[np.int64]:
+def collective_steps(n_members: Ints) -> Ints:
     """Return the latencies of collective operations among n processes each: ceil(log2 n)."""
     size = int(n_members.max(initial=1)) + 1
     table = np.array([0, *(ceil(log2(n)) for n in range(1, size))], np.int64)

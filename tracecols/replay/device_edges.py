@@ -5,13 +5,13 @@ calls that synchronise wait for the last operation before them. Kernels that com
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.model.model import Model
 from tracecols.replay.nodes import Nodes
+from tracecols.vectors import Ints, Mask
 
 WITHOUT_LAUNCH = (
     "kernels and copies whose launching calls are not recorded: they begin as long after the preceding operation on "
@@ -61,14 +61,14 @@ def _without_launch(model: Model) -> int:
     return int((~known & (~streams_known | (begin >= first[location]))).sum())
 
 
-def _last_before(nodes: Nodes, location: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
+def _last_before(nodes: Nodes, location: int, time: Ints) -> Ints:
     """Find the last node of a location that is not after some times; -1 for none."""
     first, stop = (int(nodes.location_start[i]) for i in (location, location + 1))
     at = np.searchsorted(nodes.time[first:stop], time, "right") - 1
     return np.where(at >= 0, first + at, -1)
 
 
-def add_starts(model: Model, nodes: Nodes, found: EdgeCollector, is_begun: NDArray[np.bool_]) -> int:
+def add_starts(model: Model, nodes: Nodes, found: EdgeCollector, is_begun: Mask) -> int:
     """Let threads and streams that nothing else begins follow the master of their process, with the recorded time since
     its last node before.
 

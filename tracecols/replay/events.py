@@ -22,17 +22,18 @@ from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.nodes import Nodes, mpi_regions, runs_of_locations
 from tracecols.replay.tasks import TASK_CHANGES, call_path_before
+from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import side_by_side
 
 
 class LocationEvents(NamedTuple):
     """The events of a location, and its call path from each of them on."""
 
-    time: NDArray[np.int64]
+    time: Ints
     """(n,): ticks, never decreasing."""
     call_path: NDArray[np.int32]
     """(n,): from the event on; -1 for none."""
-    node: NDArray[np.int64]
+    node: Ints
     """(n_nodes,): events that are nodes."""
     first_node: int
     """Number of the first of these nodes among all."""
@@ -49,10 +50,10 @@ def events_of(model: Model, nodes: Nodes, location: int) -> LocationEvents:
     return LocationEvents(time, call_path.astype(np.int32), node, int(nodes.location_start[location]))
 
 
-def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: NDArray[np.int64]) -> NDArray[np.int64]:
+def _call_path_after(paths: CallPaths, kind: NDArray[np.uint8], own: Ints) -> Ints:
     """Return the call path that a location is in after each of its events, given the call paths of `scan_stacks`."""
     leaves = ACTION[kind] == POP
-    result: NDArray[np.int64] = np.where(leaves, pick(paths.parent.astype(np.int64), np.where(leaves, own, -1)), own)
+    result: Ints = np.where(leaves, pick(paths.parent.astype(np.int64), np.where(leaves, own, -1)), own)
     # after the switch to another task the location is where that task continues: on the call path before the next event
     switches = np.flatnonzero(np.isin(kind[:-1], TASK_CHANGES))
     result[switches] = call_path_before(paths, kind, own)[switches + 1]
@@ -67,7 +68,7 @@ class Computation:
     """(n_nodes + 1,): first row of every node."""
     call_path: NDArray[np.int32]
     """(n,)"""
-    ticks: NDArray[np.int64]
+    ticks: Ints
     """(n,)"""
     before_node: NDArray[np.int32]
     """(n_nodes,): call path that the location is in before every node; -1 none."""
@@ -80,22 +81,21 @@ class Computation:
         return np.repeat(self.location_of_node, np.diff(self.start))
 
     @once
-    def node(self) -> NDArray[np.int64]:
+    def node(self) -> Ints:
         """The node of every row; (n,) int64."""
         return np.repeat(np.arange(self.before_node.size), np.diff(self.start))
 
-    def rows(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+    def rows(self) -> tuple[NDArray[np.int32], NDArray[np.int32], Ints]:
         """Return the rows in the form that the sweep takes."""
         return self.start, self.call_path, self.ticks
 
 
-def regions_of_calls(model: Model, calls: NDArray[np.int64], computation: Computation) -> NDArray[np.int32]:
+def regions_of_calls(model: Model, calls: Ints, computation: Computation) -> NDArray[np.int32]:
     """Return the regions of outermost MPI calls, by the nodes at which they end; -1 unknown."""
     paths = model.call_paths.whole
     is_mpi = mpi_regions(model.regions)[paths.region] if len(paths) else np.zeros(0, bool)
     outermost = outermost_of(is_mpi, paths.end)
-    found: NDArray[np.int32] = pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
-    return found
+    return pick(paths.region, pick(outermost, computation.before_node[calls])).astype(np.int32)
 
 
 OfNodes = tuple[NDArray[np.int32], NDArray[np.int32]]
@@ -120,7 +120,7 @@ def find_computation(model: Model, nodes: Nodes) -> Computation:
     return Computation(_starts(n_rows), call_path, ticks, before_node, nodes.location)
 
 
-RowsOfPaths = tuple[NDArray[np.int32], NDArray[np.int64]]
+RowsOfPaths = tuple[NDArray[np.int32], Ints]
 """Call path and ticks of rows."""
 
 
@@ -139,7 +139,7 @@ def _starts(n_rows: NDArray[np.int32]) -> NDArray[np.int32]:
     return start
 
 
-def _computation_of(model: Model, nodes: Nodes, locations: NDArray[np.int64], by_node: OfNodes) -> RowsOfPaths:
+def _computation_of(model: Model, nodes: Nodes, locations: Ints, by_node: OfNodes) -> RowsOfPaths:
     """Return call paths and ticks of the rows of some locations, and fill in the columns by node."""
     paths = model.call_paths.whole
     size, state = len(paths), np.zeros(kernels.N_STATE, np.int64)
@@ -163,7 +163,7 @@ def _computation_of(model: Model, nodes: Nodes, locations: NDArray[np.int64], by
     return trimmed(call_path, n), trimmed(ticks, n)
 
 
-def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], nodes: Nodes, jobs: int) -> Computation:
+def join_computation(slices: Sequence[tuple[Ints, Computation]], nodes: Nodes, jobs: int) -> Computation:
     """Join the computation of slices of whole locations, copied by `jobs` threads; each comes with the first node of
     every location in the slice."""
     n = len(nodes)
@@ -174,7 +174,7 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
     start = _starts(n_rows)
     call_path, ticks = np.empty(int(start[-1]), np.int32), np.empty(int(start[-1]), np.int64)
 
-    def copy(of_slice: tuple[NDArray[np.int64], Computation]) -> None:
+    def copy(of_slice: tuple[Ints, Computation]) -> None:
         starts, c = of_slice
         for here, there in runs_of_locations(starts, nodes.location_start):
             rows = slice(int(start[there.start]), int(start[there.stop]))
@@ -186,9 +186,7 @@ def join_computation(slices: Sequence[tuple[NDArray[np.int64], Computation]], no
     return Computation(start, call_path, ticks, before_node, nodes.location)
 
 
-def new_times(
-    events: LocationEvents, new_time: NDArray[np.int64], factor: NDArray[np.float64] | None = None
-) -> NDArray[np.int64]:
+def new_times(events: LocationEvents, new_time: Ints, factor: NDArray[np.float64] | None = None) -> Ints:
     """Return the times of a location's events after its nodes have moved; ticks, never decreasing.
 
     `new_time` has the times of all nodes of the trace, `factor` the factor of computation on each call path; events
@@ -211,7 +209,7 @@ def positions(events: LocationEvents, factor: NDArray[np.float64] | None) -> NDA
     return np.concatenate([[0.0], np.cumsum(duration)])
 
 
-def without_waiting_in(computation: Computation, waits: NDArray[np.bool_], weight: NDArray[np.int64]) -> Computation:
+def without_waiting_in(computation: Computation, waits: Mask, weight: Ints) -> Computation:
     """Return computation without the time that kernels that communicate wait for those of other ranks.
 
     `waits` marks the call paths of such kernels, which otherwise are computation of their streams; `weight` is the

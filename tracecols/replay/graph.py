@@ -36,11 +36,10 @@ from tracecols.replay.device_edges import add_device_edges, add_starts
 from tracecols.replay.events import Computation, find_computation, join_computation
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice, find_nodes, join_nodes
 from tracecols.replay.placement import PlacedTasks, find_tasks
-from tracecols.replay.task_edges import add_chains, add_task_edges, with_tasks
+from tracecols.replay.task_edges import TaskEvents, add_chains, add_task_edges, read_task_events, with_tasks
 from tracecols.replay.window_edges import add_window_edges
 from tracecols.schema.enums import COLLECTIVE_OPS
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 JOINS = in_role(("thread_wait",))
 """Rule for the calls that wait for threads which the program has created."""
@@ -85,7 +84,7 @@ def unchanged(nodes: Nodes, less: maxplus.Less = maxplus.NO_LESS) -> maxplus.Cha
     )
 
 
-def _none() -> Rows:
+def _none() -> Ints:
     return np.zeros(0, np.int64)
 
 
@@ -97,7 +96,6 @@ class Graph:
     ----------
     nodes : Nodes
     edges : Edges
-    n_hubs : int
     time : (n_all,) int64
         Recorded times of nodes and hubs, ticks.
     lag : (n_edges,) int64
@@ -110,11 +108,10 @@ class Graph:
 
     nodes: Nodes
     edges: Edges
-    n_hubs: int
-    time: Rows
+    time: Ints
     counts: dict[str, int] = field(default_factory=dict)
-    weight: Rows = field(default_factory=_none)
-    lag: Rows = field(default_factory=_none)
+    weight: Ints = field(default_factory=_none)
+    lag: Ints = field(default_factory=_none)
 
     def __post_init__(self) -> None:
         if self.weight.size < self.time.size:
@@ -125,11 +122,16 @@ class Graph:
         self._order, self._n_places, self.stuck = self._ordered()
 
     @property
-    def lags(self) -> Rows:
+    def n_hubs(self) -> int:
+        """Number of hubs."""
+        return self.time.size - self.nodes.kind.size
+
+    @property
+    def lags(self) -> Ints:
         """The lags of all edges; (n_edges,) int64."""
         return self.lag if self.lag.size else np.zeros(len(self.edges), np.int64)
 
-    def _ordered(self) -> tuple[maxplus.Order, int, NDArray[np.bool_]]:
+    def _ordered(self) -> tuple[maxplus.Order, int, Mask]:
         """Find the order of nodes and hubs, the number of places it needs, and the nodes and hubs that wait for
         themselves."""
         n_all, is_first = self.time.size, self.nodes.begins_chain
@@ -147,7 +149,7 @@ class Graph:
         )
         return order, n_places, waiting >= 0
 
-    def sweep(self, weight: Rows | None = None, lag: Rows | None = None, start: Rows | None = None) -> Rows:
+    def sweep(self, weight: Ints | None = None, lag: Ints | None = None, start: Ints | None = None) -> Ints:
         """Return the time of every node. Nodes that depend on nothing have the times `start`; by default all is as
         recorded."""
         given = self._weights()
@@ -158,14 +160,14 @@ class Graph:
         )
         return self._swept(given, unchanged(self.nodes), 1, is_whole=True)[2][: len(self.nodes)]
 
-    def runtimes(self, weight: Rows, lag: Rows, less: maxplus.Less, k: int) -> Rows:
+    def runtimes(self, weight: Ints, lag: Ints, less: maxplus.Less, k: int) -> Ints:
         """Return the runtimes, in ticks, of k scenarios, `maxplus.LANES` at most, in which single nodes take less time,
         or edges keep nothing waiting."""
         given = self._weights()._replace(weight=weight, lag=lag)
         begin, end, _ = self._swept(given, unchanged(self.nodes, less), k, is_whole=False)
         return end - begin
 
-    def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Rows, Rows, Rows]:
+    def run(self, changes: maxplus.Changes, *, is_whole: bool = False) -> tuple[Ints, Ints, Ints]:
         """Sweep the graph in some scenarios, `maxplus.LANES` at most, side by side.
 
         Returns the begin and the end of the runtime of each, in ticks since the earliest node, both 0 without nodes,
@@ -174,22 +176,12 @@ class Graph:
         return self._swept(self._weights(), changes, changes.factor.shape[0], is_whole=is_whole)
 
     def _weights(self) -> maxplus.Weights:
-        e = self.edges
-        return maxplus.Weights(
-            self._since,
-            self.weight,
-            self.nodes.kind,
-            self.nodes.mark,
-            self.edges.start,
-            self.edges.head,
-            self.lag,
-            e.length,
-            e.steps,
-        )
+        n, e = self.nodes, self.edges
+        return maxplus.Weights(self._since, self.weight, n.kind, n.mark, e.start, e.head, self.lag, e.length, e.steps)
 
     def _swept(
         self, given: maxplus.Weights, changes: maxplus.Changes, k: int, *, is_whole: bool
-    ) -> tuple[Rows, Rows, Rows]:
+    ) -> tuple[Ints, Ints, Ints]:
         lanes = maxplus.LANES
         never = maxplus.NEVER if self.time.size else 0
         begin, end = np.full(lanes, -never), np.full(lanes, never)
@@ -208,18 +200,19 @@ class Graph:
         has_some = bool((nodes.mark & maxplus.CHAINED).any())
         return find_tasks(self.edges, nodes.location, nodes.mark, nodes.time) if has_some else None
 
-    def with_tasks_moved(self, time: Rows) -> Graph | None:
+    def with_tasks_moved(self, time: Ints) -> Graph | None:
         """Return the graph in which threads take tasks as they become free, given the times of the nodes if all tasks
         stay at their threads; None if all stay, or others contradict the order of other events."""
         if self.tasks is None:
             return None
         edge, head, later = self.tasks.placed(self.edges, self.time, time)
+        if not edge.size:
+            return None
         heads, lag = self.edges.head.copy(), self.lags.copy()
         heads[edge] = head
         lag[edge] += later
-        edges = replace(self.edges, head=heads)
-        result = Graph(self.nodes, edges, self.n_hubs, self.time, self.counts, self.weight, lag) if edge.size else None
-        return None if result is None or result.stuck.any() else result
+        result = replace(self, edges=replace(self.edges, head=heads), lag=lag)
+        return None if result.stuck.any() else result
 
     @once
     def _first(self) -> int:
@@ -228,7 +221,7 @@ class Graph:
         return int(self.time[: self.nodes.is_first.size].min()) if self.nodes.is_first.size else 0
 
     @once
-    def _since(self) -> Rows:
+    def _since(self) -> Ints:
         """Recorded times since the earliest node; (n_all,) int64."""
         return self.time - self._first
 
@@ -261,15 +254,13 @@ class Graph:
                     "  efficiencies of this trace can be had with the approximation of the ideal network"
                 )
             n_dropped += int(drop.sum())
-            graph = Graph(graph.nodes, e.where(~drop), graph.n_hubs, graph.time, graph.counts)
+            graph = Graph(graph.nodes, e.where(~drop), graph.time, graph.counts)
         if n_dropped:
             graph.counts[DROPPED] = n_dropped
         return graph
 
 
-def contradictions(
-    is_first: NDArray[np.bool_], head: NDArray[np.integer], is_inferred: NDArray[np.bool_], stuck: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def contradictions(is_first: Mask, head: NDArray[np.integer], is_inferred: Mask, stuck: Mask) -> Mask:
     """Find the inferred edges to leave out so that nodes may go on: those into stuck nodes whose preceding node is not
     stuck.
 
@@ -278,8 +269,7 @@ def contradictions(
     n = is_first.size
     before_done = np.ones(stuck.size, bool)
     before_done[1:n] = is_first[1:] | ~stuck[: n - 1]
-    result: NDArray[np.bool_] = is_inferred & stuck[head] & before_done[head]
-    return result
+    return is_inferred & stuck[head] & before_done[head]
 
 
 STAGES = (WITHIN, RECEIVE, SEND, BUCKET, GLOBAL)
@@ -343,7 +333,7 @@ class GraphBuilder:
         for (_, edges), starts in zip(self._slices, self._starts, strict=True):
             shift = nodes.location_start - starts
 
-            def number(node: NDArray[np.int32], starts: Rows = starts, shift: Rows = shift) -> Rows:
+            def number(node: NDArray[np.int32], starts: Ints = starts, shift: Ints = shift) -> Ints:
                 return node + shift[np.searchsorted(starts, node, "right") - 1]
 
             found.take(edges, number)
@@ -384,17 +374,16 @@ class GraphBuilder:
     def graph(self) -> Graph:
         """Return the graph, once all stages are complete. Raises AnalysisError if nodes wait for themselves."""
         nodes, found = self.nodes, self._found
-        n_hubs, edges = found.n - len(nodes), found.edges()
-        time = np.append(nodes.time, np.full(n_hubs, maxplus.NEVER))
+        time, edges = np.append(nodes.time, np.full(found.n - len(nodes), maxplus.NEVER)), found.edges()
         maxplus.time_hubs(edges.start, edges.head, len(nodes), time)
         self._counts.update(_not_known(self.model, nodes, edges))
         counts = {k: n for k, n in self._counts.items() if n}
-        graph = Graph(nodes, edges, n_hubs, time, counts).without_contradictions()
+        graph = Graph(nodes, edges, time, counts).without_contradictions()
         _hide_latencies(graph, self.model.locations.is_device, np.asarray(self.model.facts.process, np.int64))
         return graph
 
 
-def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_], process: Rows) -> None:
+def _hide_latencies(graph: Graph, is_device: Mask, process: Ints) -> None:
     """Turn the latency of a launch, if an operation waits for nothing else, into the lag of its edge: it passes while
     the stream is still busy, if the launch comes earlier. Other launches of the process take the median of these
     latencies, unless the operation began sooner. `process` is that of each location."""
@@ -405,20 +394,11 @@ def _hide_latencies(graph: Graph, is_device: NDArray[np.bool_], process: Rows) -
     edge = np.flatnonzero(on_device[e.head] & ~on_device[e.tail] & (e.tail < n))
     head, since = e.head[edge], np.maximum(graph.time[e.head[edge]] - graph.time[e.tail[edge]], 0)
     binds, of = graph.weight[head] == since, process[graph.nodes.location[head]]
-    usual = usual_latencies(since[binds], of[binds], process.size)
+    usual = Segments(of[binds], process.size).median(since[binds])
     lag = np.where(binds, since, np.minimum(since, usual[of]))
     graph.lag = graph.lags
     graph.lag[edge] += lag
     graph.weight[head] = np.minimum(graph.weight[head], since - lag)
-
-
-def usual_latencies(latency: Rows, process: Rows, n_processes: int) -> Rows:
-    """Return the median of the latencies of launches by process, in ticks, 0 without any; (n_processes,) int64, given
-    latency and process of each launch."""
-    n, result = np.bincount(process, minlength=n_processes), np.zeros(n_processes, np.int64)
-    has_some = n > 0
-    result[has_some] = latency[np.lexsort((latency, process))][(np.cumsum(n) - n + (n - 1) // 2)[has_some]]
-    return result
 
 
 def find_graph(model: Model) -> GraphBuilder:
@@ -436,8 +416,9 @@ def _within(model: Model, with_computation: bool) -> Found:
     of_slice = find_nodes(model)
     nodes = of_slice.nodes
     found = EdgeCollector(len(nodes))
-    counts = {BOUND_TASKS: _threads(model, of_slice, found)} | _created_threads(model, nodes, found)
-    add_task_edges(model, of_slice, found)
+    tasks = read_task_events(model, nodes)
+    counts = {BOUND_TASKS: _threads(model, of_slice, tasks, found)} | _created_threads(model, nodes, found)
+    add_task_edges(of_slice, tasks, found)
     _locks(model, nodes, found)
     counts |= _conditions(model, nodes, found) | add_device_edges(model, nodes, found)
     counts[BEGUN_BY_PROCESS] = add_starts(model, nodes, found, found.is_head())
@@ -445,7 +426,7 @@ def _within(model: Model, with_computation: bool) -> Found:
     return Found(nodes, found, counts, find_computation(model, nodes) if with_computation else None)
 
 
-def lags_among(graph: Graph, edges: Edges) -> Rows:
+def lags_among(graph: Graph, edges: Edges) -> Ints:
     """Return the lags of edges to which more were added after those of a graph, which keep theirs; (n_edges,) int64, 0
     for the others."""
     before, lag = graph.edges, np.zeros(len(edges), np.int64)
@@ -468,8 +449,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     size = np.where(table.on_device, 0, np.maximum(table.size, table.n_members))[members.collective]
     at = np.flatnonzero((size > 1) & ~np.isin(members.op, _ops("reduce")) & (members.op < len(_OF_DATA)))
     call = nodes.calls_around(members.end[at])
-    everybody = np.ones(at.size, bool)
-    found.all_to_all(members.collective[at], nodes.enter_of(call), call, everybody, everybody)
+    found.all_to_all(members.collective[at], nodes.enter_of(call), call)
     n_more, edges = found.n - graph.time.size, found.edges()
     time = np.append(graph.time, np.full(n_more, maxplus.NEVER))
     maxplus.time_hubs(edges.start, edges.head, graph.time.size, time)
@@ -477,7 +457,7 @@ def synchronised(model: Model, graph: Graph) -> Graph:
     lag = np.minimum(0, time[edges.head] - time[edges.tail])
     lag[is_more] = 0
     weight = np.append(graph.weight, np.zeros(n_more, np.int64))
-    result = Graph(nodes, edges, graph.n_hubs + n_more, time, graph.counts, weight, lag)
+    result = replace(graph, edges=edges, time=time, weight=weight, lag=lag)
     if result.stuck.any():
         raise AnalysisError(
             "the collective operations of this trace cannot synchronise: some process needs what another one sends "
@@ -518,7 +498,7 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     return int(((begin < 0) | (receiver < 0)).sum())
 
 
-def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
+def _probed(nodes: Nodes, poster: Ints, begin: Ints) -> tuple[Ints, Ints]:
     """Find the calls that probe for messages right before they are received, and the begins of their sends. Calls in
     between that only ask MPI for something do not matter (MPI_Get_count).
 
@@ -535,7 +515,7 @@ def _probed(nodes: Nodes, poster: Rows, begin: Rows) -> tuple[Rows, Rows]:
     return probe[met], begin[met]
 
 
-def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
+def _first_at_the_time(nodes: Nodes, enter: Ints, node: Ints) -> Ints:
     """Return the first node of a kernel with the same time as `node`, its ENTER left out: all nodes of this time wait
     for what the kernel waits for."""
     first = node.copy()
@@ -547,7 +527,7 @@ def _first_at_the_time(nodes: Nodes, enter: Rows, node: Rows) -> Rows:
         first = first - earlier
 
 
-def _is_patient(nodes: Nodes, calls: Rows) -> NDArray[np.bool_]:
+def _is_patient(nodes: Nodes, calls: Ints) -> Mask:
     """Return a mask of the calls that may wait for a receiver; nodes outside of all calls (-1) may, too."""
     return (calls < 0) | (nodes.role[calls] & kernels.IS_IMPATIENT == 0)
 
@@ -567,8 +547,7 @@ def _collectives(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     size = np.where(leave >= 0, size, 0)
     _operations(nodes, found, members, members.collective, enter, leave, members.rank, size)
     at = _that_met(model, nodes, call, np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES))))
-    everybody = np.ones(at.size, bool)
-    found.all_to_all(members.collective[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
+    found.all_to_all(members.collective[at], enter[at], leave[at], steps=collective_steps(size[at]))
     return int((leave < 0).sum())
 
 
@@ -582,8 +561,7 @@ def _nonblocking_collectives(model: Model, nodes: Nodes, found: EdgeCollector) -
     size = np.where((start >= 0) & (leave >= 0), size, 0)
     _operations(nodes, found, members, members.operation, enter, leave, rank, size)
     at = np.flatnonzero((size > 1) & np.isin(members.op, _ops(*HANDLES)))
-    everybody = np.ones(at.size, bool)
-    found.all_to_all(members.operation[at], enter[at], leave[at], everybody, everybody, 0, collective_steps(size[at]))
+    found.all_to_all(members.operation[at], enter[at], leave[at], steps=collective_steps(size[at]))
     # calls that only start an operation do not wait
     nodes.role[start[start >= 0]] &= ~np.uint8(kernels.MAY_WAIT)
 
@@ -592,11 +570,11 @@ def _operations(
     nodes: Nodes,
     found: EdgeCollector,
     members: CompoundTable,
-    instance: Rows,
-    enter: Rows,
-    leave: Rows,
-    ranks: Rows,
-    size: Rows,
+    instance: Ints,
+    enter: Ints,
+    leave: Ints,
+    ranks: Ints,
+    size: Ints,
 ) -> None:
     """Let the participants of collective operations (`collective_members` or `nonblocking_members`) wait for those they
     depend on.
@@ -610,7 +588,7 @@ def _operations(
     sends, receives = lets_wait & (members.sent[row] > 0), waits & (received > 0)
     length, steps = np.maximum(received, 0), collective_steps(size)
 
-    def some(names: Iterable[str]) -> NDArray[np.int64]:
+    def some(names: Iterable[str]) -> Ints:
         return np.flatnonzero((size > 1) & np.isin(op, _ops(*names)))
 
     at = some(["barrier"])
@@ -637,13 +615,13 @@ def _operations(
 def _by_arrival(
     nodes: Nodes,
     found: EdgeCollector,
-    instance: Rows,
-    enter: Rows,
-    leave: Rows,
-    sends: NDArray[np.bool_],
-    receives: NDArray[np.bool_],
-    length: Rows | int,
-    steps: Rows | int,
+    instance: Ints,
+    enter: Ints,
+    leave: Ints,
+    sends: Mask,
+    receives: Mask,
+    length: Ints | int,
+    steps: Ints | int,
 ) -> None:
     """Let receivers wait for all senders of the same instance that had arrived before the receivers left."""
     begin, end = _times(nodes, enter), _times(nodes, leave)
@@ -652,7 +630,7 @@ def _by_arrival(
     found.chain(instance, order, enter, leave, sees, sends, receives, length, steps)
 
 
-def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
+def _that_met(model: Model, nodes: Nodes, call: Ints, at: Ints) -> Ints:
     """Select the participants of operations on communicators in which all arrived before any left; others need not have
     waited.
 
@@ -663,14 +641,14 @@ def _that_met(model: Model, nodes: Nodes, call: Rows, at: Rows) -> Rows:
     _, group = np.unique(m.collective[at], return_inverse=True)
     segments = Segments(group, int(group.max(initial=-1)) + 1)
     met = segments.min(m.exit_time[at]) >= segments.max(m.enter_time[at])
-    return np.asarray(at[met[group]], np.int64)
+    return at[met[group]]
 
 
-def _times(nodes: Nodes, at: Rows) -> Rows:
+def _times(nodes: Nodes, at: Ints) -> Ints:
     return nodes.time[at] if nodes.time.size else np.zeros(at.size, np.int64)
 
 
-def _count_until(group: Rows, begin: Rows, order: Rows, end: Rows) -> Rows:
+def _count_until(group: Ints, begin: Ints, order: Ints, end: Ints) -> Ints:
     """Find for each element the place in `order` after the last one of its group that begins by the end of the element;
     O(n log n)."""
     n = order.size
@@ -692,8 +670,7 @@ def _start_and_end(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
         # MPI refuses a second call, which waits for nobody
         calls = calls[np.unique(nodes.location_of(calls), return_index=True)[1]]
         if calls.size > 1:
-            everybody = np.ones(calls.size, bool)
-            found.all_to_all(world[nodes.location_of(calls)], nodes.enter_of(calls), calls, everybody, everybody)
+            found.all_to_all(world[nodes.location_of(calls)], nodes.enter_of(calls), calls)
 
 
 def _created_processes(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -729,17 +706,16 @@ def _files(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
     _everybody(nodes, found, m.operation, m.event, met)
 
 
-def _everybody(nodes: Nodes, found: EdgeCollector, operation: Rows, event: Rows, met: NDArray[np.bool_]) -> None:
+def _everybody(nodes: Nodes, found: EdgeCollector, operation: Ints, event: Ints, met: Mask) -> None:
     """Let the participants of operations wait for each other if they met; `event` is an event in the call of each."""
     call = nodes.calls_around(event)
     n_members = np.bincount(operation, minlength=1)[operation] if operation.size else np.zeros(0, np.int64)
     at = np.flatnonzero((call >= 0) & (n_members > 1) & met)
-    everybody = np.ones(at.size, bool)
-    steps = collective_steps(n_members)[at]
-    found.all_to_all(operation[at], nodes.enter_of(call[at]), call[at], everybody, everybody, 0, steps)
+    call, steps = call[at], collective_steps(n_members)[at]
+    found.all_to_all(operation[at], nodes.enter_of(call), call, steps=steps)
 
 
-def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
+def _threads(model: Model, of_slice: NodesOfSlice, tasks: TaskEvents, found: EdgeCollector) -> int:
     """Let threads begin after forks, and wait for each other in barriers; count the tasks that cannot move to other
     threads."""
     teams, nodes = model.team_instances, of_slice.nodes
@@ -755,13 +731,14 @@ def _threads(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> int:
     leave = nodes.at(members.exit[at])
     is_left = members.exit[at] >= 0
     leave = np.where(is_left, leave, nodes.last_of(members.location[at]))
-    come, goes = with_tasks(model, nodes, group, nodes.at(members.enter[at]), leave, is_left)
+    come, goes = with_tasks(nodes, tasks, group, nodes.at(members.enter[at]), leave, is_left)
     # tasks that may move to other threads end before the barrier is left
-    tasks = add_chains(model, of_slice, group, np.where(is_left, leave, -1), found)
-    ends = np.arange(at.size + tasks.done.size) < at.size
-    group, come, goes = (np.append(*of) for of in ((group, tasks.team), (come, tasks.done), (goes, tasks.done)))
-    found.all_to_all(group, come, goes, np.ones(ends.size, bool), ends)
-    return tasks.n_bound
+    movable = add_chains(of_slice, tasks, group, np.where(is_left, leave, -1), found)
+    ends = np.arange(at.size + movable.done.size) < at.size
+    given = (group, movable.team), (come, movable.done), (goes, movable.done)
+    group, come, goes = (np.append(*of) for of in given)
+    found.all_to_all(group, come, goes, to_some=ends)
+    return movable.n_bound
 
 
 def _created_threads(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, int]:
@@ -815,7 +792,7 @@ def _conditions(model: Model, nodes: Nodes, found: EdgeCollector) -> dict[str, i
     return {CONDITIONS: int((~is_known).sum())}
 
 
-def _of_queues(model: Model) -> NDArray[np.bool_]:
+def _of_queues(model: Model) -> Mask:
     """Select the acquisitions of locks of work queues, which are used together with conditions: a faster run would not
     keep the order in which threads get work. Waits for conditions that nobody signals end with the lock; (n,) bool."""
     locks = model.lock_acquisitions
@@ -823,7 +800,7 @@ def _of_queues(model: Model) -> NDArray[np.bool_]:
     group, first = number(combine(locks.process, locks.lock))
     signalled = np.zeros(first.size, bool)
     signalled[group[waits & (locks.signal >= 0)]] = True
-    return np.asarray(signalled[group] & ~(waits & (locks.signal < 0)), np.bool_)
+    return signalled[group] & ~(waits & (locks.signal < 0))
 
 
 def _locks(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -855,7 +832,7 @@ def _not_known(model: Model, nodes: Nodes, edges: Edges) -> dict[str, int]:
     on_cpu = model.locations.is_cpu[profile.location]
     entered = model.call_paths.region[profile.call_path[on_cpu]]
 
-    def visits(mask: NDArray[np.bool_]) -> int:
+    def visits(mask: Mask) -> int:
         return int(profile.visits[on_cpu][mask[entered]].sum())
 
     return {

@@ -24,16 +24,17 @@ from tracecols.enhance.definitions.regions import CONSTRUCTS, IS_BARRIER, Region
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.location_scan import forks_of
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, either, in_role, is_in, named
-from tracecols.enhance.scan.teams import IS_FORK, LATE, ForkSpans, events_in_teams
+from tracecols.enhance.scan.teams import IS_FORK, LATE, events_in_teams
 from tracecols.kernels import arrays
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGINS, CHAINED, ENDS
-from tracecols.kernels.ranks import Ranks, count_rows, ranks_of
+from tracecols.kernels.ranks import Ranks, count_rows, no_ranks, ranks_of
 from tracecols.kernels.replay import FoundNodes
 from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.tasks import TaskRows, task_rows
 from tracecols.schema import EventKind
+from tracecols.vectors import Ints, Mask, offsets_of
 
 BATCH = 1 << 20
 """Events per kernel call; locations with fewer events are processed together."""
@@ -99,9 +100,9 @@ def classes_of(regions: Regions) -> NDArray[np.int8]:
     return result
 
 
-def mpi_regions(regions: Regions) -> NDArray[np.bool_]:
+def mpi_regions(regions: Regions) -> Mask:
     """Return a mask of the MPI calls; a region named PARALLEL represents the whole program and is excluded."""
-    return np.asarray((regions.paradigm == "mpi") & (regions.lower != "parallel"), np.bool_)
+    return (regions.paradigm == "mpi") & (regions.lower != "parallel")
 
 
 _NOT_WAITING = (
@@ -150,7 +151,7 @@ class Nodes:
     """First row of the range of events that `ranks` covers."""
     ranks: Ranks
     """The events that are nodes."""
-    time: NDArray[np.int64]
+    time: Ints
     """(n,): ticks; late events have the time of the latest event before, so that times never decrease at a location."""
     kind: NDArray[np.int8]
     """(n,): `NodeClass` of the weight."""
@@ -159,7 +160,7 @@ class Nodes:
     mark: NDArray[np.uint8]
     """(n,): flags of the nodes between which the runtime extends, and at which threads and tasks are begun by others
     (`kernels.maxplus.BEGINS`, ...)."""
-    location_start: NDArray[np.int64]
+    location_start: Ints
     """(n_locations + 1,): first node of every location."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -169,7 +170,7 @@ class Nodes:
         return self.time.size
 
     @once
-    def is_first(self) -> NDArray[np.bool_]:
+    def is_first(self) -> Mask:
         """Whether each node is the first of its location; (n,) bool."""
         result = np.zeros(len(self), bool)
         starts = self.location_start[:-1]
@@ -177,13 +178,13 @@ class Nodes:
         return result
 
     @property
-    def begins_chain(self) -> NDArray[np.bool_]:
+    def begins_chain(self) -> Mask:
         """Whether each node depends on no node before it at its location except by an edge; (n,) bool."""
         chained = self.mark & CHAINED > 0
         return self.is_first | chained if chained.any() else self.is_first
 
     @once
-    def row(self) -> NDArray[np.int64]:
+    def row(self) -> Ints:
         """The events; (n,) int64, ascending."""
         return self.rows_between(self.first_row, self.first_row + 64 * self.ranks.bits.size)
 
@@ -193,61 +194,55 @@ class Nodes:
         counts = np.diff(self.location_start)
         return np.repeat(np.arange(counts.size, dtype=np.int32), counts)
 
-    @property
-    def is_between(self) -> bool:
-        """Whether the runtime begins with the first return of MPI_Init."""
-        return bool((self.role & kernels.IS_INIT).any())
-
-    def rows_between(self, start: int, stop: int) -> NDArray[np.int64]:
+    def rows_between(self, start: int, stop: int) -> Ints:
         """Return the rows of the nodes with start <= row < stop."""
         low, high = (start - self.first_row) >> 6, (stop - self.first_row + 63) >> 6
         bits = np.unpackbits(self.ranks.bits[low:high].view(np.uint8), bitorder="little")
         rows = np.flatnonzero(bits) + (self.first_row + 64 * low)
         return rows[slice(*np.searchsorted(rows, [start, stop]))]
 
-    def at(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def at(self, rows: Ints) -> Ints:
         """Return the nodes of some events; -1 where an event is none."""
         result = np.empty(rows.size, np.int64)
         kernels.nodes_at(np.asarray(rows, np.int64), self.first_row, self.ranks, result)
         return result
 
-    def calls_around(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def calls_around(self, rows: Ints) -> Ints:
         """Return the outermost MPI calls that events are in, including their ENTER and EXIT; -1 for none."""
         result = np.empty(rows.size, np.int64)
         kernels.calls_around(np.asarray(rows, np.int64), self.first_row, self.ranks, self.role, result)
         return result
 
-    def enter_of(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+    def enter_of(self, calls: Ints) -> Ints:
         """Return the nodes at which calls begin; -1 for no call."""
         if not len(self):
             return calls
         return np.where(calls >= 0, calls - 1 + (self.role[calls] & kernels.IS_OPEN > 0), -1)
 
-    def before(self, calls: NDArray[np.int64]) -> NDArray[np.int64]:
+    def before(self, calls: Ints) -> Ints:
         """Return the nodes right before calls at their locations; -1 for none, and for no call."""
         enter = self.enter_of(calls)
-        found: NDArray[np.int64] = np.where((enter < 0) | pick(self.is_first, enter, True), -1, enter - 1)
-        return found
+        return np.where((enter < 0) | pick(self.is_first, enter, True), -1, enter - 1)
 
-    def is_query(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_query(self, nodes: Ints) -> Mask:
         """Select the ends of calls of MPI that neither communicate nor wait, such as MPI_Get_count; -1 is none."""
         role = pick(self.role, nodes, 0)
         return (role == kernels.IS_CALL) & (pick(self.kind, nodes) == NodeClass.OTHER_MPI)
 
-    def is_probe(self, calls: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_probe(self, calls: Ints) -> Mask:
         """Select the calls that look for a message which a later call receives; -1 is none."""
         looks = (self.role[calls] & kernels.MAY_WAIT > 0) & (self.kind[calls] == NodeClass.POINT_TO_POINT)
         return (calls >= 0) & looks if len(self) else np.zeros(calls.size, bool)
 
-    def with_role(self, role: int) -> NDArray[np.int64]:
+    def with_role(self, role: int) -> Ints:
         """Return the calls with a role."""
         return np.flatnonzero(self.role & role)
 
-    def last_of(self, location: NDArray[np.int32]) -> NDArray[np.int64]:
+    def last_of(self, location: NDArray[np.int32]) -> Ints:
         """Return the last node of locations."""
         return self.location_start[location + 1] - 1
 
-    def location_of(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def location_of(self, nodes: Ints) -> Ints:
         """Return the locations of some nodes."""
         return np.searchsorted(self.location_start, nodes, "right") - 1
 
@@ -256,9 +251,9 @@ class NodesOfSlice(NamedTuple):
     """The nodes of a slice of a trace, and those needed to find its edges."""
 
     nodes: Nodes
-    team_begins: NDArray[np.int64]
+    team_begins: Ints
     """(n_begins,): node of each team begin (`Teams`), -1 for none."""
-    taskwaits: NDArray[np.int64]
+    taskwaits: Ints
     """(n_taskwaits,): nodes at which taskwaits end."""
 
 
@@ -276,7 +271,7 @@ def find_nodes(model: Model) -> NodesOfSlice:
     found, state = arrays.empty(FoundNodes, int(n_events.sum())), np.zeros(5, np.int64)
     taskwaits, sizes = [np.zeros(0, np.int64)], np.zeros(members.size, np.int64)
     for some in bounded(n_events, BATCH):
-        group = _Group(members[some], facts.first_rows[members[some]], np.append(0, np.cumsum(n_events[some])))
+        group = _Group(members[some], facts.first_rows[members[some]], offsets_of(n_events[some]))
         _find_team_begins(model, group.locations, begin_rows)
         tasks = task_rows(model, group.locations)
         marks = _marks_of(model, group, begin_rows, tasks, given)
@@ -292,11 +287,11 @@ class _Group(NamedTuple):
     """Locations whose nodes are found together: their numbers, ascending, the rows of their first events, and the
     bounds of the events of each among those of all of them."""
 
-    locations: NDArray[np.int64]
-    first: NDArray[np.int64]
-    bounds: NDArray[np.int64]
+    locations: Ints
+    first: Ints
+    bounds: Ints
 
-    def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def places(self, rows: Ints) -> Ints:
         """Return the places of some rows of the trace, ascending, among the events; rows of other locations are left
         out."""
         stop = self.first[-1] + self.bounds[-1] - self.bounds[-2]
@@ -307,12 +302,7 @@ class _Group(NamedTuple):
 
 
 def _together(
-    model: Model,
-    members: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    found: FoundNodes,
-    begin_rows: NDArray[np.int64],
-    taskwaits: NDArray[np.int64],
+    model: Model, members: Ints, sizes: Ints, found: FoundNodes, begin_rows: Ints, taskwaits: Ints
 ) -> NodesOfSlice:
     """Return the nodes of some locations, which follow each other."""
     facts = model.facts
@@ -320,31 +310,21 @@ def _together(
     # whole words, so that they can be put together
     low = int(facts.first_rows[members[0]]) & ~63 if members.size else 0
     high = int(facts.first_rows[members[-1]] + model.store.n_events[members[-1]]) if members.size else 0
-    start = np.append(0, np.cumsum(sizes))
+    start = offsets_of(sizes)
     of_nodes = found.time, found.kind, found.role, np.zeros(row.size, np.uint8)
     nodes = Nodes(low, ranks_of(row, low, high), *of_nodes, start)
     waits = nodes.at(taskwaits)
     return NodesOfSlice(nodes, nodes.at(begin_rows), waits[waits >= 0])
 
 
-def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> Nodes:
+def join_nodes(slices: list[Nodes], facts: Facts, idle: Ints) -> Nodes:
     """Join the nodes of all slices, which have whole locations; `slices` is emptied. `idle` are locations that enter no
     region."""
-    sizes = np.sum([np.diff(of.location_start) for of in slices], axis=0)
-    start = np.append(0, np.cumsum(sizes))
-    n, n_events = (
-        int(start[-1]),
-        int(facts.first_rows[-1] + facts.store.n_rows("events", facts.n_locations - 1)) if facts.n_locations else 0,
-    )
-    nodes = Nodes(
-        0,
-        ranks_of(np.zeros(0, np.int64), 0, n_events),
-        np.empty(n, np.int64),
-        np.empty(n, np.int8),
-        np.empty(n, np.uint8),
-        np.empty(n, np.uint8),
-        start,
-    )
+    sizes = np.sum([np.zeros(facts.n_locations, np.int64), *(np.diff(of.location_start) for of in slices)], axis=0)
+    start, last = offsets_of(sizes), facts.n_locations - 1
+    n_events = int(facts.first_rows[last] + facts.store.n_rows("events", last)) if facts.n_locations else 0
+    time, kind, role, mark = (np.empty(start[-1], of) for of in (np.int64, np.int8, np.uint8, np.uint8))
+    nodes = Nodes(0, no_ranks(n_events), time, kind, role, mark, start)
     while slices:
         of = slices.pop()
         here_words = slice(of.first_row >> 6, (of.first_row >> 6) + of.ranks.bits.size)
@@ -355,15 +335,15 @@ def join_nodes(slices: list[Nodes], facts: Facts, idle: NDArray[np.int64]) -> No
     count_rows(nodes.ranks)
     begins, ends = (nodes.with_role(role) for role in (kernels.IS_INIT, kernels.IS_FINALIZE))
     everything = slice(None)
-    nodes.mark[begins if nodes.is_between else everything] |= BEGINS
+    nodes.mark[begins if begins.size else everything] |= BEGINS
     # a recording may end before MPI_Finalize
-    nodes.mark[nodes.enter_of(ends) if nodes.is_between and ends.size else everything] |= ENDS
+    nodes.mark[nodes.enter_of(ends) if begins.size and ends.size else everything] |= ENDS
     # threads that enter nothing only wait for the end of the run
     nodes.mark[ranges(start[idle], sizes[idle])] &= ~np.uint8(ENDS)
     return nodes
 
 
-def runs_of_locations(starts: NDArray[np.int64], of_all: NDArray[np.int64]) -> Iterator[tuple[slice, slice]]:
+def runs_of_locations(starts: Ints, of_all: Ints) -> Iterator[tuple[slice, slice]]:
     """Yield the nodes of the locations of a slice, consecutive locations together: by their numbers there and in the
     whole trace."""
     filled = np.flatnonzero(np.diff(starts))
@@ -379,7 +359,7 @@ AFTER_WAITING = (NodeClass.OPENMP, NodeClass.THREADS, NodeClass.LOCK, NodeClass.
 """Classes of nodes before which a thread waits for others."""
 
 
-def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
+def _given_nodes(model: Model) -> dict[NodeClass, list[Ints]]:
     """Return the rows of the events that the tables name, by the class of the time before them; of the whole trace,
     ascending."""
     members, locks, created = model.construct_members, model.lock_acquisitions, model.created_threads
@@ -417,7 +397,7 @@ def _given_nodes(model: Model) -> dict[NodeClass, list[NDArray[np.int64]]]:
     return {what: [np.sort(some, kind="stable") for some in parts] for what, parts in rows.items()}
 
 
-def _find_team_begins(model: Model, locations: NDArray[np.int64], begin_rows: NDArray[np.int64]) -> None:
+def _find_team_begins(model: Model, locations: Ints, begin_rows: Ints) -> None:
     """Write the rows at which some locations begin in teams to `begin_rows`, by number of the begin (`Teams`)."""
     facts, teams = model.facts, model.team_instances
     is_forked = teams.forker[locations] >= 0
@@ -427,18 +407,16 @@ def _find_team_begins(model: Model, locations: NDArray[np.int64], begin_rows: ND
     for location in locations[is_forked].tolist():
         mine, first = teams.begins_of(location), int(facts.first_rows[location])
         if teams.forker[location] != location:
+            # without TEAM_BEGIN events: the first event in each team, between FORK and JOIN
             time = facts.order.times_of(first, model.store.read("events", location, ["time"])["time"])
             spans = forks_of(model.scans[int(teams.forker[location])], teams.events, facts.order)
-            events = _begins_with_the_team(spans, mine.stop - mine.start, time)
+            n_forks, join_time = mine.stop - mine.start, np.where(spans.join_row >= 0, spans.join_time, LATE)
+            events, _ = events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)
             begin_rows[mine] = np.where(events >= 0, events + first, -1)
 
 
 def _marks_of(
-    model: Model,
-    group: _Group,
-    begin_rows: NDArray[np.int64],
-    tasks: TaskRows,
-    given: dict[NodeClass, list[NDArray[np.int64]]],
+    model: Model, group: _Group, begin_rows: Ints, tasks: TaskRows, given: dict[NodeClass, list[Ints]]
 ) -> NDArray[np.int8]:
     """Mark the events of some locations that are nodes in any case with the class of the time before them, others with
     -1; if several classes name an event, the last one counts."""
@@ -467,9 +445,9 @@ def _find_in(
     group: _Group,
     marks: NDArray[np.int8],
     of_region: NDArray[np.int8],
-    state: NDArray[np.int64],
+    state: Ints,
     found: FoundNodes,
-    sizes: NDArray[np.int64],
+    sizes: Ints,
 ) -> None:
     """Write the nodes of some locations to `found`, and the number of nodes of each to `sizes`."""
     store, n, columns = model.store, marks.size, ["time", "kind", "region"]
@@ -485,12 +463,3 @@ def _find_in(
         kinds = int(EventKind.ENTER), int(EventKind.EXIT)
         of_events = bounds, time, events["kind"], events["region"], marks[here]
         kernels.find_nodes(*of_events, of_region, kinds, state, here.stop == n, found, sizes)
-
-
-def _begins_with_the_team(spans: ForkSpans, n_forks: int, time: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For traces without TEAM_BEGIN events: find the first event of a thread in every team that its process forks.
-
-    Returns -1 if the thread has none between FORK and JOIN.
-    """
-    join_time = np.where(spans.join_row >= 0, spans.join_time, LATE)
-    return events_in_teams(spans.fork_time[:n_forks], join_time[:n_forks], time)[0]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.edges import Edges
 from tracecols.enhance.dataflow.grouping import combine, lookup
 from tracecols.kernels import tasks as kernels
 from tracecols.kernels.maxplus import BEGUN, CHAIN, LEAVES
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 
 class PlacedTasks(NamedTuple):
@@ -22,7 +22,7 @@ class PlacedTasks(NamedTuple):
     slots: kernels.Slots
     teams: kernels.Teams
 
-    def placed(self, edges: Edges, recorded: Rows, given: Rows) -> tuple[Rows, Rows, Rows]:
+    def placed(self, edges: Edges, recorded: Ints, given: Ints) -> tuple[Ints, Ints, Ints]:
         """Return the edges that lead elsewhere if threads take tasks as they become free, where they lead, and the
         ticks by which their lags grow, from the times of nodes in the recorded run and in the changed run with all
         tasks at their threads."""
@@ -36,7 +36,7 @@ class PlacedTasks(NamedTuple):
         return moved, head[moved], later[moved]
 
 
-def find_tasks(edges: Edges, location: NDArray[np.int32], mark: NDArray[np.uint8], time: Rows) -> PlacedTasks | None:
+def find_tasks(edges: Edges, location: NDArray[np.int32], mark: NDArray[np.uint8], time: Ints) -> PlacedTasks | None:
     """Find the tasks that may move, from the edges of a graph, and location, marks and recorded times of its nodes;
     None if barriers lack edges, as in a graph without waits of OpenMP.
 
@@ -68,7 +68,7 @@ def find_tasks(edges: Edges, location: NDArray[np.int32], mark: NDArray[np.uint8
     child = _unit_of(begin, last, links.tail[waits])
     awaited[child[child >= 0]] = number[ended[waits[child >= 0]]]
     place = location[leave[order]].astype(np.int64)
-    begins = np.append(True, (team[1:] != team[:-1]) | (place[1:] != place[:-1]))
+    begins = starts_run(team, place)
     creation = links.creation(begin)
     owner = _unit_of(begin, last, creation)
     owner[team[slot[owner]] != team[slot]] = -1
@@ -93,19 +93,19 @@ def find_tasks(edges: Edges, location: NDArray[np.int32], mark: NDArray[np.uint8
 class _Links(NamedTuple):
     """The other edges that lead to nodes."""
 
-    tail: Rows
-    head: Rows
+    tail: Ints
+    head: Ints
     """`tail` and `head`: (n,)"""
     n_nodes: int
 
-    def ends(self, leave: Rows, mark: NDArray[np.uint8]) -> Rows:
+    def ends(self, leave: Ints, mark: NDArray[np.uint8]) -> Ints:
         """Return the waits that edges delay the end of, -1 for none, given the nodes at which threads go on: at these,
         or at the EXIT right after a switch back."""
         at, before = lookup(leave, self.head), lookup(leave, self.head - 1)
         follows = (at < 0) & (before >= 0) & (mark[leave[before]] & LEAVES == 0)
         return np.where(follows, before, at)
 
-    def creation(self, begin: Rows) -> Rows:
+    def creation(self, begin: Ints) -> Ints:
         """Return the nodes at which tasks are created, those right before their begin if that is not known."""
         found = np.full(self.n_nodes, -1, np.int64)
         creates = (self.tail < self.n_nodes) & np.isin(self.head, begin)
@@ -113,7 +113,7 @@ class _Links(NamedTuple):
         return np.where(found[begin] >= 0, found[begin], begin - 1)
 
 
-def _teams_of(links: _Links, ended: Rows, location: NDArray[np.int32]) -> tuple[Rows, NDArray[np.bool_]]:
+def _teams_of(links: _Links, ended: Ints, location: NDArray[np.int32]) -> tuple[Ints, Mask]:
     """Return the team of each wait, as the hub of its barrier, and which waits are barriers: taskwaits precede the
     barrier at their thread. Nothing if some lack one. `ended` are the waits that links end."""
     team = np.full(location.size, -1, np.int64)
@@ -126,7 +126,7 @@ def _teams_of(links: _Links, ended: Rows, location: NDArray[np.int32]) -> tuple[
     return team[following], is_barrier
 
 
-def _unit_of(begin: Rows, last: Rows, node: Rows) -> Rows:
+def _unit_of(begin: Ints, last: Ints, node: Ints) -> Ints:
     """Return the tasks that nodes are in, -1 for none."""
     order = np.argsort(begin)
     at = np.searchsorted(begin[order], node, "right") - 1

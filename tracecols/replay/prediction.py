@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tracecols.errors import AnalysisError
 from tracecols.given.quantities import counted
 from tracecols.once import once
@@ -16,6 +13,7 @@ from tracecols.replay.replay import Changes, Replay, notes
 from tracecols.replay.retimed import RetimedSource
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.slices.source import StoreSource
+from tracecols.vectors import Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +45,7 @@ class Prediction(RewrittenTrace):
         check_devices(replay)
         self.replay, self.changes, self._jobs = replay, changes, jobs
         resolution = replay.model.facts.resolution
-        self.time: NDArray[np.int64] = replay.times(changes)
+        self.time: Ints = replay.times(changes)
         self.recorded_runtime = self._reported(replay.runtime(replay.nodes.time, changes.whole_run)) / resolution
         self.runtime = self._reported(replay.runtime_after(changes, self.time)) / resolution
 

@@ -41,11 +41,10 @@ from tracecols.replay.scenarios import (
     without_transfer,
 )
 from tracecols.schema.notes import note
+from tracecols.vectors import Ints, Mask
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Rows = NDArray[np.int64]
 
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -162,12 +161,12 @@ class Replay(Replayable):
     """A trace that is replayed with changes: its times and its runtime, and the changes that would save most."""
 
     @once
-    def ideal(self) -> Rows:
+    def ideal(self) -> Ints:
         """Times of the nodes on an ideal network; (n_nodes,) int64."""
         return times_of(self, Scenario((without_transfer(),)))
 
     @once
-    def contexts(self) -> NDArray[np.bool_]:
+    def contexts(self) -> Mask:
         """The call paths that create contexts of devices, and what they call; (n_call_paths,) bool."""
         if not self.model.locations.is_device.any():
             return np.zeros(len(self.call_paths), bool)
@@ -218,7 +217,7 @@ class Replay(Replayable):
             result[self._scalable(region, changes.whole_run)] *= factor
         return result
 
-    def _scalable(self, region: str, whole_run: bool) -> NDArray[np.bool_]:
+    def _scalable(self, region: str, whole_run: bool) -> Mask:
         """Select the call paths in a region, in which there must be computation; the start of devices is set apart
         unless the runtime is of the whole run."""
         model, mask = self.model, self.call_paths_of(region)
@@ -247,11 +246,11 @@ class Replay(Replayable):
         rules = (*self.rules(changes), *more)
         return Scenario(rules, changes.latency or 0.0, bandwidth, changes.conventions)
 
-    def times(self, changes: Changes) -> Rows:
+    def times(self, changes: Changes) -> Ints:
         """Return the times of the nodes after changes; (n_nodes,) int64."""
         return times_of(self, self.scenario(changes))
 
-    def runtime_after(self, changes: Changes, time: Rows) -> int:
+    def runtime_after(self, changes: Changes, time: Ints) -> int:
         """Return the runtime after changes in ticks, given the times of the nodes with all tasks at the threads that
         executed them."""
         if self.graph_of(changes.conventions).tasks is None:
@@ -259,8 +258,7 @@ class Replay(Replayable):
         return int(predict(self, [self.scenario(changes)])[0])
 
     def gains(self) -> pd.DataFrame:
-        """Return the savings of runtime by each of `OPTIONS` alone, in one sweep: option, change, runtime (s), saving
-        (s) and share (of the runtime), the largest saving first."""
+        """Return the savings of runtime by each of `OPTIONS` alone (`Prediction.gains`), in one sweep."""
         import pandas as pd
 
         tried = [Changes(**given) for given in OPTIONS.values()]
@@ -273,15 +271,8 @@ class Replay(Replayable):
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
     def savings(self, changes: Changes, factor: float = 0.5, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return the savings of runtime if a call path took less time, for the `n` call paths with most computation.
-
-        This takes one sweep for each of them. The calls of a call path keep their time. Call paths that would save
-        nothing have no rows, nor have those that create contexts of devices unless the runtime is of the whole run.
-
-        If `within` is a region, or a shell pattern, only its call paths and what they call are tried. Columns:
-        call_path, path, computation (s, of all locations in the replay), largest (s, of one location), saving (s) and
-        share (of the runtime), the largest saving first.
-        """
+        """Return the savings of runtime if a call path took less time (`Prediction.savings`), with one sweep for each
+        call path. The calls of a call path keep their time."""
         import pandas as pd
 
         check_number(factor, "factor", "a number such as 0.5, not negative", least=0.0)
@@ -303,26 +294,24 @@ class Replay(Replayable):
         frame = frame[frame["saving"] != 0]
         return frame.sort_values("saving", ascending=False, kind="stable").reset_index(drop=True)
 
-    def _only(self, call_path: int) -> NDArray[np.bool_]:
+    def _only(self, call_path: int) -> Mask:
         return np.arange(len(self.call_paths)) == call_path
-
-    def _tried(self, changes: Changes, within: str | None) -> NDArray[np.bool_]:
-        """Select the call paths that tables of single call paths cover; (n_call_paths,) bool."""
-        tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
-        return tried if changes.whole_run else tried & ~self.contexts
 
     def _computed_after(self, changes: Changes) -> NDArray[np.float64]:
         """Return the ticks of `cell_sums` after changes; (n_cells,) float64."""
         c = self.cell_sums
-        of_rules = cells_of(self.rules(changes), len(self.call_paths), self.model.n_locations)
-        factor, path_cell, location_cell = of_rules
+        cells = cells_of(self.rules(changes), len(self.call_paths), self.model.n_locations)
+        factor, path_cell, location_cell = cells
         return factor[path_cell[c.call_path] + location_cell[c.location], NodeClass.COMPUTATION] * c.ticks
 
     def _largest(self, ticks: NDArray[np.float64], changes: Changes, n: int, within: str | None) -> list[int]:
         """Return the call paths with most computation after changes, given its ticks by cell."""
         if not is_whole_number(n) or n < 0:
             raise AnalysisError(f"{show(n)} is not a number of call paths (n)\n  give a whole number, 0 or more")
-        total = np.bincount(self.cell_sums.call_path, ticks, len(self.call_paths)) * self._tried(changes, within)
+        tried = np.ones(len(self.call_paths), bool) if within is None else self.call_paths_of(within)
+        if not changes.whole_run:
+            tried = tried & ~self.contexts
+        total = np.bincount(self.cell_sums.call_path, ticks, len(self.call_paths)) * tried
         chosen = np.argsort(-total, kind="stable")[:n]
         return [int(i) for i in chosen[total[chosen] > 0]]
 
@@ -335,14 +324,12 @@ class Replay(Replayable):
         frame.insert(1, "path", np.array([*found, None], object)[:-1])
 
     def slack(self, changes: Changes, n: int = 20, within: str | None = None) -> pd.DataFrame:
-        """Return how much call paths can shrink before another path takes over, for the `n` with most computation.
+        """Return how much call paths can shrink before another path takes over (`Prediction.slack`).
 
         The saving is a concave, piecewise linear function of the reduction of a call path; its slope is how much of the
         call path lies on the longest path. The first line ends where another path becomes the longest. That point is
         found by up to 18 sweeps for each call path, to 2^-16 of it; ticks are subdivided for that, so that a clock may
         be arbitrarily coarse.
-
-        Columns: call_path, path, critical (s), slack (s), limit (a factor), the largest slack first.
         """
         import pandas as pd
 

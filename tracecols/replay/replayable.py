@@ -14,9 +14,9 @@ from tracecols.replay.conventions import AS_RECORDED, Conventions, with_conventi
 from tracecols.replay.events import Computation, find_computation, without_waiting_in
 from tracecols.replay.graph import Graph, GraphBuilder, find_graph
 from tracecols.replay.nodes import Nodes
+from tracecols.schema.enums import NCCL
 from tracecols.search.choice import choose
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints, Mask
 
 
 class Replayable:
@@ -45,11 +45,6 @@ class Replayable:
         """The nodes of the graph."""
         return self._found.nodes
 
-    @property
-    def is_between(self) -> bool:
-        """Whether the runtime is that between MPI_Init and MPI_Finalize."""
-        return self.nodes.is_between
-
     def __repr__(self) -> str:
         return f"<Replay of {self.model.facts.store.path.name}: {len(self.nodes):,} nodes>"
 
@@ -68,13 +63,10 @@ class Replayable:
         """The computation before each node, by call path."""
         found = self._found
         computation = found.computation if found.with_computation else find_computation(self.model, found.nodes)
-        paths = self.call_paths
-        waits = (self.model.regions.paradigm == "nccl")[paths.region]
-        return (
-            without_waiting_in(computation, waits, self.graph.weight[: len(found.nodes)])
-            if waits.any()
-            else computation
-        )
+        waits = (self.model.regions.paradigm == NCCL)[self.call_paths.region]
+        if not waits.any():
+            return computation
+        return without_waiting_in(computation, waits, self.graph.weight[: len(found.nodes)])
 
     @once
     def call_path(self) -> NDArray[np.int32]:
@@ -93,13 +85,13 @@ class Replayable:
         n = len(self.nodes)
         return sum_by_cell(self.computation, self.nodes, np.ones(n, bool), len(self.call_paths))
 
-    def computation_of(self, call_paths: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def computation_of(self, call_paths: Mask) -> NDArray[np.float64]:
         """Return the ticks of computation on some call paths by location; (n_locations,) float64."""
         c = self.cell_sums
         some = call_paths[c.call_path]
         return np.bincount(c.location[some], c.ticks[some], self.model.n_locations).astype(np.float64)
 
-    def window(self, time: Rows, whole_run: bool = False) -> tuple[int, int]:
+    def window(self, time: Ints, whole_run: bool = False) -> tuple[int, int]:
         """Return the begin and the end of the runtime, in ticks."""
         mark = self.nodes.mark
         if not mark.size:
@@ -108,12 +100,12 @@ class Replayable:
             return int(time.min()), int(time.max())
         return int(time[mark & BEGINS > 0].min()), int(time[mark & ENDS > 0].max())
 
-    def runtime(self, time: Rows, whole_run: bool = False) -> int:
+    def runtime(self, time: Ints, whole_run: bool = False) -> int:
         """Return the runtime of some times of the nodes, in ticks."""
         begin, end = self.window(time, whole_run)
         return end - begin
 
-    def call_paths_of(self, region: str) -> NDArray[np.bool_]:
+    def call_paths_of(self, region: str) -> Mask:
         """Select the call paths in a region: those that enter it and what these call. Raises AnalysisError if nothing
         has this name."""
         n = len(self.call_paths)

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.base import Batch, Report
 from tracecols.replay.events import LocationEvents, events_of, new_times
 from tracecols.replay.replay import Changes, Replay
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import REPLAYED
+from tracecols.vectors import Ints
 
 
 class RetimedSource(StoreSource):
     """A store with other times: those of the nodes of a replay, and between them in proportion."""
 
-    def __init__(self, replay: Replay, changes: Changes, time: NDArray[np.int64]) -> None:
+    def __init__(self, replay: Replay, changes: Changes, time: Ints) -> None:
         super().__init__(replay.model.store)
         self._replay, self._time = replay, time
-        self._factor: NDArray[np.float64] | None = None
-        if changes.scale:
-            self._factor = replay.scales_of(changes)
+        self._factor = replay.scales_of(changes) if changes.scale else None
         self.properties |= {REPLAYED: str(changes)}
         self.clock.length = max(int(time.max(initial=self.clock.origin)) - self.clock.origin, 0)
 
@@ -44,7 +42,7 @@ class RetimedSource(StoreSource):
             yield batch
 
 
-def _moved(events: LocationEvents, time: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
+def _moved(events: LocationEvents, time: Ints, stop: Ints) -> Ints:
     """Move times that are not those of events: ends of buffer flushes, which stay between two events, and as far from
     the one before."""
     at = np.maximum(np.searchsorted(events.time, stop, "right") - 1, 0)

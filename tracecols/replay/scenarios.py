@@ -31,7 +31,7 @@ from tracecols.replay.costs import delays
 from tracecols.replay.graph import Graph
 from tracecols.replay.nodes import TRANSFER, NodeClass
 from tracecols.replay.replayable import Replayable
-from tracecols.vectors import Mask
+from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import side_by_side
 
 OVERHEAD = (NodeClass.OPENMP, NodeClass.LOCK)
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
     is_waiting: bool = True
     """Whether calls wait for others."""
 
-    def factors(self, location: NDArray[np.int64]) -> NDArray[np.float64]:
+    def factors(self, location: Ints) -> NDArray[np.float64]:
         """Return the factors by class at some locations, where the rule holds; (n, 11) float64."""
         result = np.ones((location.size, maxplus.WAITING + 1))
         result[:, NodeClass.COMPUTATION] = np.asarray(self.computation)[location] if self.differs else self.computation
@@ -152,7 +152,7 @@ def without_waiting(call_paths: Mask | None = None, locations: Mask | None = Non
     return Rule(call_paths, locations, is_waiting=False)
 
 
-def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int64]:
+def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> Ints:
     """Return the runtimes of scenarios in ticks, several in one sweep of the graph (`Trace.replay`). Raises
     AnalysisError if the trace cannot be replayed, or times could exceed 64 bits."""
     result = np.zeros(len(scenarios), np.int64)
@@ -162,10 +162,10 @@ def predict(replay: Replayable, scenarios: Sequence[Scenario]) -> NDArray[np.int
     return result
 
 
-def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], fine: int = 1) -> NDArray[np.int64]:
+def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], fine: int = 1) -> Ints:
     """Return the runtimes of scenarios of one graph; (n_scenarios,) int64, with `fine` units for each tick."""
 
-    def of(some: Sequence[Scenario]) -> NDArray[np.int64]:
+    def of(some: Sequence[Scenario]) -> Ints:
         replay.model.executor.go_on()
         changes = changes_of(replay, some, fine)
         if fine == 1:
@@ -178,9 +178,7 @@ def runtimes_of(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario],
     return np.concatenate([np.zeros(0, np.int64), *side_by_side(replay.model.jobs, of, sweeps)])
 
 
-def _with_tasks_moved(
-    replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], runtime: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _with_tasks_moved(replay: Replayable, graph: Graph, scenarios: Sequence[Scenario], runtime: Ints) -> Ints:
     """Return runtimes that are shorter if threads take tasks as they become free, given those with all tasks at the
     threads that executed them."""
     result = runtime.copy()
@@ -198,7 +196,7 @@ def recorded_runtime(replay: Replayable) -> int:
     return replay.runtime(replay.nodes.time)
 
 
-def times_of(replay: Replayable, scenario: Scenario) -> NDArray[np.int64]:
+def times_of(replay: Replayable, scenario: Scenario) -> Ints:
     """Return the times of all nodes in a scenario; (n_nodes,) int64 ticks. Raises AnalysisError if they could exceed 64
     bits."""
     graph: Graph = replay.graph_of(scenario.conventions)
@@ -271,7 +269,7 @@ def cells_of(
     return factor.reshape(-1, maxplus.WAITING + 1), (path_class * n_classes).astype(np.int32), location_class
 
 
-def _classes(columns: Sequence[NDArray[np.generic]], n: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _classes(columns: Sequence[NDArray[np.generic]], n: int) -> tuple[Ints, NDArray[np.int32]]:
     """Return one element of each class in which all columns are the same, and the class of each element."""
     number = np.zeros(n, np.int64)
     for column in columns:

@@ -16,28 +16,32 @@ from tracecols.kernels.maxplus import BEGUN, CHAIN, CHAINED, LEAVES
 from tracecols.model.model import Model
 from tracecols.replay.nodes import NodeClass, Nodes, NodesOfSlice
 from tracecols.schema import EventKind
+from tracecols.vectors import Ints, Mask
 
 
 class TaskEvents(NamedTuple):
-    """Events of tasks that are nodes, in the order of the nodes."""
+    """Events of tasks that are nodes, in the order of the nodes; none of a trace without tasks."""
 
-    node: NDArray[np.int64]
-    location: NDArray[np.int64]
+    node: Ints
+    location: Ints
     """`node` and `location`: (n,)"""
     kind: NDArray[np.uint8]
     """(n,)"""
-    task: NDArray[np.int64]
+    task: Ints
     """(n,): the task that is created, switched to or completed, numbered over the trace; -1 for implicit tasks."""
-    running: NDArray[np.int64]
+    running: Ints
     """(n,): the task that runs at the location after the event."""
 
-    def some(self, kinds: tuple[EventKind, ...]) -> NDArray[np.int64]:
+    def some(self, kinds: tuple[EventKind, ...]) -> Ints:
         """Return the positions of events of some kinds."""
         return np.flatnonzero(np.isin(self.kind, kinds))
 
 
 def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     """Read the events that create, switch and complete tasks, without those inside of MPI calls."""
+    if "tasks" not in model.store.tables:
+        nothing = np.zeros(0, np.int64)
+        return TaskEvents(nothing, nothing, np.zeros(0, np.uint8), nothing, nothing)
     every = np.sort(model.members)
     columns, counts = model.store.read_together("tasks", every, ["row", *NAMES])
     location, node = np.repeat(every, counts), nodes.at(columns["row"])
@@ -61,17 +65,14 @@ def read_task_events(model: Model, nodes: Nodes) -> TaskEvents:
     return TaskEvents(node, location, kind, task, runs)
 
 
-def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -> None:
+def add_task_edges(of_slice: NodesOfSlice, e: TaskEvents, found: EdgeCollector) -> None:
     """Let tasks begin after their creation, and taskwaits end after the tasks that their own task has created before.
 
     Waits of tasks for others because of shared data are not recorded.
 
     Nodes at which threads turn out to have waited become of the kind OPENMP.
     """
-    if "tasks" not in model.store.tables:
-        return
     nodes = of_slice.nodes
-    e = read_task_events(model, nodes)
     creates, switches, completes = (e.some(kinds) for kinds in (CREATES, SWITCHES, COMPLETES))
     if not creates.size:
         return
@@ -83,15 +84,12 @@ def add_task_edges(model: Model, of_slice: NodesOfSlice, found: EdgeCollector) -
     # a thread that arrives before a task is created has waited for it, in a region that may not be recorded
     waited = (tail >= 0) & ~nodes.is_first[head] & (nodes.time[tail] > nodes.time[head - 1])
     nodes.kind[head[waited]] = NodeClass.OPENMP
-    done = pick(completes, lookup(e.task[completes], e.task[creates]))
-    done = pick(e.node, done)
+    done = pick(e.node, pick(completes, lookup(e.task[completes], e.task[creates])))
     wait = _next_taskwait(nodes, of_slice.taskwaits, e, creates)
     found.add_in_order(done, resumed(nodes, e, wait, pick(nodes.time, done)), nodes.time)
 
 
-def _next_taskwait(
-    nodes: Nodes, waits: NDArray[np.int64], e: TaskEvents, creates: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _next_taskwait(nodes: Nodes, waits: Ints, e: TaskEvents, creates: Ints) -> Ints:
     """Find the end of the first taskwait after each creation, in the task that creates; a node, -1 for none."""
     before = np.searchsorted(e.node, waits) - 1
     location = nodes.location[waits].astype(np.int64)
@@ -105,7 +103,7 @@ def _next_taskwait(
     return np.where(is_same, pick(waits, following), -1)
 
 
-def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArray[np.int64]) -> NDArray[np.int64]:
+def resumed(nodes: Nodes, e: TaskEvents, leave: Ints, until: Ints) -> Ints:
     """Find the nodes at which threads that wait for tasks go on: with the switch back to the task that waits, if it
     waited until then, or the EXIT.
 
@@ -118,14 +116,7 @@ def resumed(nodes: Nodes, e: TaskEvents, leave: NDArray[np.int64], until: NDArra
     return np.where(goes_on, before, leave)
 
 
-def with_tasks(
-    model: Model,
-    nodes: Nodes,
-    group: NDArray[np.int64],
-    enter: NDArray[np.int64],
-    leave: NDArray[np.int64],
-    is_left: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def with_tasks(nodes: Nodes, e: TaskEvents, group: Ints, enter: Ints, leave: Ints, is_left: Mask) -> tuple[Ints, Ints]:
     """Find the last event of each thread in a barrier (`group`) that others wait for, and the first that waits for
     others.
 
@@ -133,9 +124,8 @@ def with_tasks(
     it: until a thread notices that it can leave, too, it may execute tasks that were created after the barrier. The
     latter is that of `resumed`. `is_left` is False for barriers that a thread never leaves.
     """
-    if "tasks" not in model.store.tables or not enter.size:
+    if not e.node.size or not enter.size:
         return enter, leave
-    e = read_task_events(model, nodes)
     done = e.node[e.some(COMPLETES)]
     groups, _ = number(group)
     segments = Segments(groups, int(groups.max()) + 1)
@@ -147,9 +137,7 @@ def with_tasks(
     return come, resumed(nodes, e, leave, until)
 
 
-def _n_until(
-    nodes: Nodes, done: NDArray[np.int64], location: NDArray[np.integer], time: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _n_until(nodes: Nodes, done: Ints, location: NDArray[np.integer], time: Ints) -> Ints:
     """Return the number of nodes among `done`, which ascend, that are at lower locations, or at a given location not
     after a given time."""
     is_asked = np.repeat([False, True], [done.size, time.size])
@@ -164,9 +152,9 @@ def _n_until(
 class MovableTasks(NamedTuple):
     """Tasks that other threads of their team might have executed."""
 
-    done: NDArray[np.int64]
+    done: Ints
     """(n,): nodes at which they are complete."""
-    team: NDArray[np.int64]
+    team: Ints
     """(n,): the barrier before whose end they are."""
     n_bound: int
     """Number of tasks that stay at their threads, since tasks of their team wait for tasks."""
@@ -176,9 +164,7 @@ NONE = MovableTasks(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
 """No such tasks."""
 
 
-def add_chains(
-    model: Model, of_slice: NodesOfSlice, barrier: NDArray[np.int64], leave: NDArray[np.int64], found: EdgeCollector
-) -> MovableTasks:
+def add_chains(of_slice: NodesOfSlice, e: TaskEvents, barrier: Ints, leave: Ints, found: EdgeCollector) -> MovableTasks:
     """Let a task that a thread executes while it waits, in a barrier or before in a taskwait, follow what the thread
     did before by an edge, so that a changed run may lead it elsewhere; likewise what follows the waiting.
 
@@ -186,9 +172,6 @@ def add_chains(
     wait for tasks themselves are left out: all of their tasks stay.
     """
     nodes, location = of_slice.nodes, of_slice.nodes.location
-    if "tasks" not in model.store.tables or not len(nodes):
-        return NONE
-    e = read_task_events(model, nodes)
     begin, done = _executions(nodes, e)
     is_left = leave >= 0
     if not begin.size or not is_left.any():
@@ -219,24 +202,18 @@ def add_chains(
 class _Waits(NamedTuple):
     """Waits of threads in taskwaits and barriers, in the order of their ends."""
 
-    end: NDArray[np.int64]
-    arrive: NDArray[np.int64]
+    end: Ints
+    arrive: Ints
     """`end` and `arrive`: (n,): EXIT; the last node before it that is neither in a task nor at a switch, -1 none."""
-    team: NDArray[np.int64]
+    team: Ints
     """(n,): the barrier, or the next one of the thread; -1 none."""
-    is_inner: NDArray[np.bool_]
-    is_whole: NDArray[np.bool_]
+    is_inner: Mask
+    is_whole: Mask
     """`is_inner` and `is_whole`: (n,): whether a task waits; whether a thread does, whose wait begins in the recording,
     and that comes to a barrier."""
 
 
-def _waits(
-    of_slice: NodesOfSlice,
-    e: TaskEvents,
-    executions: tuple[NDArray[np.int64], NDArray[np.int64]],
-    barrier: NDArray[np.int64],
-    leave: NDArray[np.int64],
-) -> _Waits:
+def _waits(of_slice: NodesOfSlice, e: TaskEvents, executions: tuple[Ints, Ints], barrier: Ints, leave: Ints) -> _Waits:
     """Find the waits of threads, given the first and last nodes of tasks, and the barriers and nodes at which threads
     leave barriers."""
     nodes, location, (begin, done) = of_slice.nodes, of_slice.nodes.location, executions
@@ -254,7 +231,7 @@ def _waits(
     return _Waits(end, arrive, team, is_inner, is_whole & (team >= 0))
 
 
-def _outside(nodes: Nodes, e: TaskEvents, begin: NDArray[np.int64], done: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outside(nodes: Nodes, e: TaskEvents, begin: Ints, done: Ints) -> Ints:
     """Return the nodes that are neither in tasks, given their first and last nodes, nor at switches between tasks."""
     inside = np.zeros(len(nodes) + 1, np.int64)
     inside[begin] += 1
@@ -264,13 +241,13 @@ def _outside(nodes: Nodes, e: TaskEvents, begin: NDArray[np.int64], done: NDArra
     return np.flatnonzero(result)
 
 
-def _next_of(some: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+def _next_of(some: Ints, n: int) -> Ints:
     """Return for each of n positions the place in `some`, which ascend, of the first one from it on; -1 for none."""
     place = np.searchsorted(some, np.arange(n))
     return np.where(place < some.size, place, -1)
 
 
-def _executions(nodes: Nodes, e: TaskEvents) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _executions(nodes: Nodes, e: TaskEvents) -> tuple[Ints, Ints]:
     """Return the first nodes of explicit tasks and those at which they are complete, ascending: of those that are
     created in the recording, executed by one thread, and not while another of them is."""
     creates, switches, completes = (e.some(kinds) for kinds in (CREATES, SWITCHES, COMPLETES))

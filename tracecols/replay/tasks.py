@@ -17,6 +17,7 @@ from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.scan.tasks import COMPLETES, SWITCHES
 from tracecols.kernels.actions import POP, PUSH
 from tracecols.model.model import Model
+from tracecols.vectors import Ints, Mask
 
 TASK_CHANGES = (*SWITCHES, *COMPLETES)
 """Kinds of events after which another task runs."""
@@ -31,15 +32,15 @@ WAITING = (TASKWAIT, "barrier", "implicit_barrier")
 class TaskRows(NamedTuple):
     """The nodes of locations for tasks, location by location."""
 
-    row: NDArray[np.int64]
+    row: Ints
     """(n,): events, ascending: those of tasks, ENTER and EXIT of taskwaits."""
-    waits: NDArray[np.bool_]
+    waits: Mask
     """(n,): whether the thread waits before the event, in a barrier or a taskwait, and executes no task."""
-    taskwaits: NDArray[np.int64]
+    taskwaits: Ints
     """(n_taskwaits,): EXITs of taskwaits, likewise ascending."""
 
 
-def task_rows(model: Model, locations: NDArray[np.int64]) -> TaskRows:
+def task_rows(model: Model, locations: Ints) -> TaskRows:
     """Find the nodes for tasks of some locations, ascending; one more pass over the events of locations with tasks."""
     nothing = TaskRows(np.zeros(0, np.int64), np.zeros(0, bool), np.zeros(0, np.int64))
     found = [_task_rows(model, i) for i in locations[model.store.counts("tasks")[locations] > 0].tolist()]
@@ -62,7 +63,7 @@ def _task_rows(model: Model, location: int) -> TaskRows:
     return TaskRows(row + first, np.append(is_waiting, False)[around[row]], leaves + first)
 
 
-def call_path_before(paths: CallPaths, kind: NDArray[np.uint8], call_path: NDArray[np.int64]) -> NDArray[np.int64]:
+def call_path_before(paths: CallPaths, kind: NDArray[np.uint8], call_path: Ints) -> Ints:
     """Return the call path that a location is in before each of its events, -1 for none, from the one that an ENTER
     enters or an EXIT leaves."""
     enters = ACTION[kind] == PUSH

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.edges import EdgeCollector
 from tracecols.enhance.dataflow.grouping import lookup
 from tracecols.model.model import Model
 from tracecols.replay.nodes import Nodes
-
-Rows = NDArray[np.int64]
+from tracecols.vectors import Ints
 
 
 def add_window_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
@@ -35,7 +33,7 @@ def add_window_edges(model: Model, nodes: Nodes, found: EdgeCollector) -> None:
         _add(nodes, pick(unlock, before), nodes.calls_around(mine), found)
 
 
-def _add(nodes: Nodes, awaited: Rows, call: Rows, found: EdgeCollector) -> None:
+def _add(nodes: Nodes, awaited: Ints, call: Ints, found: EdgeCollector) -> None:
     """Let calls of some processes wait for the ENTERs of calls of others; -1 for none."""
     tail = nodes.enter_of(awaited)
     known = np.flatnonzero((tail >= 0) & (call >= 0))

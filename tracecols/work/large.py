@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tracecols.kernels import arrays
 from tracecols.vectors import Ints, Mask
-from tracecols.work.ahead import read_at_random
+from tracecols.work.ahead import in_order, read_at_random, take
 from tracecols.work.executors import side_by_side
 from tracecols.work.memory import Held, resident
 from tracecols.work.scratch import not_written, reserve
@@ -224,6 +224,11 @@ class LargeArrays:
         for _ in side_by_side(self.jobs, put, blocks(n)):
             pass
         return found
+
+    def taken(self, column: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
+        """Return the elements of a column at some rows; both may be in files, and the rows are read in order."""
+        with in_order(rows):
+            return self.computed(rows.size, column.dtype, lambda here: take(column, rows[here]))
 
     def joined(self, most: int, dtype: DTypeLike, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
         """Concatenate arrays that are made one by one and have at most `most` elements in all."""

@@ -146,15 +146,16 @@ class EdgeCollector:
         group: Rows,
         enter: Rows,
         leave: Rows,
-        from_some: Mask,
-        to_some: Mask,
+        from_some: Mask | None = None,
+        to_some: Mask | None = None,
         length: Rows | int = 0,
         steps: Rows | int = 0,
     ) -> None:
-        """Make every receiver wait for all senders of its group, through a hub."""
+        """Make every receiver (`to_some`, by default all) wait for all senders (`from_some`) of its group, through a
+        hub."""
         kept = (enter >= 0) & (leave >= 0)
         group, enter, leave = group[kept], enter[kept], leave[kept]
-        from_some, to_some = from_some[kept], to_some[kept]
+        from_some, to_some = (np.ones(enter.size, bool) if of is None else of[kept] for of in (from_some, to_some))
         groups, first = number(group)
         hub = self.hubs(first.size)[groups]
         length, steps = (np.broadcast_to(np.asarray(v, np.int64), kept.shape)[kept] for v in (length, steps))

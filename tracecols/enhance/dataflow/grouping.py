@@ -139,6 +139,13 @@ class Segments:
         """Count the elements of each group."""
         return np.bincount(self.group, minlength=self.n_groups)
 
+    def median(self, values: Ints) -> Ints:
+        """Return the median of each group, of two middle values the smaller one; 0 for groups without elements."""
+        n, result = self.count(), np.zeros(self.n_groups, np.int64)
+        middle = (np.cumsum(n) - n + (n - 1) // 2)[n > 0]
+        result[n > 0] = values[np.lexsort((values, self.group))][middle]
+        return result
+
 
 SPARSE = 8
 """If there are more ascending keys per wanted key than this, the wanted keys are searched one by one, without a pass
