@@ -52,7 +52,7 @@ class Archive:
     that of the file, or the folder of all files."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
-        self.path, self.format = path, "Kineto"
+        self.path, self.files, self.format = path, tuple(files), "Kineto"
         with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
             recordings = list(pool.map(Recording, files))
         for recording in recordings:

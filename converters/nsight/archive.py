@@ -32,7 +32,7 @@ class Archive:
     one per report of the run. Messages name all of them by `path`."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
-        self.path = path
+        self.path, self.files = path, tuple(files)
         contents = [Content(file) for file in files]
         try:
             offsets, realtime = _offsets(contents)
