@@ -240,7 +240,7 @@ class Archive:
         major, minor = divmod(container.version, 1000)
         self.format = f"EPILOG {major}.{minor}" + ("" if self.is_merged else ", archive")
         self._rows = [d.rows[k] for k in _KINDS]
-        self._unknown = dict(d.unknown)
+        self._unknown = d.unknown
         if self.is_merged:
             self._open_merged(container)
         else:
@@ -253,7 +253,7 @@ class Archive:
         for file, _, _ in self._files:
             counts += file.n_rows
             for code in np.flatnonzero(file.unknown).tolist():
-                self._unknown[code] = self._unknown.get(code, 0) + int(file.unknown[code])
+                self._unknown[code] += int(file.unknown[code])
         d.tables["locations"]["n_events"] = counts.tolist()
         total = sum(f.total for f, _, _ in self._files)
         coincident = sum(f.sort(self.clock.resolution) for f, _, _ in self._files)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tracecols.converters.nesting import NESTED, OperationEvents
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.schema import EventKind as K
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
@@ -53,8 +53,7 @@ class Archive:
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self.path, self.files, self.format = path, tuple(files), "Kineto"
-        with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
-            recordings = list(pool.map(Recording, files))
+        recordings = list(side_by_side(n_jobs(None), Recording, files))
         for recording in recordings:
             if not recording.places:
                 raise SourceError(

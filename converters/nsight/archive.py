@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tracecols.converters.nsight.payloads import Payload, read_payload, read_sch
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.schema.enums import NCCL
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 
@@ -179,8 +179,7 @@ class Archive:
     def _survey(self) -> None:
         """Count the events and the overlapping intervals of every location."""
         locations = self.definitions["locations"]
-        with ThreadPoolExecutor(n_jobs(None)) as pool:
-            surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
+        surveyed = list(side_by_side(n_jobs(None), self._survey_location, range(len(locations["id"]))))
         locations["n_events"] = [n for n, _ in surveyed]
         self._nested = [nested for _, nested in surveyed]
 

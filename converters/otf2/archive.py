@@ -264,8 +264,7 @@ class Archive:
         if state[decode.EVENTS]:
             yield self._batch(buffers, state, parts)
         for code in np.flatnonzero(unknown).tolist():
-            name = f"event type {code}"
-            report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
+            report.unknown[f"event type {code}"] += int(unknown[code])
 
     def _fill(
         self, location: int, buffers: Buffers, state: NDArray[np.int64], unknown: NDArray[np.int64]

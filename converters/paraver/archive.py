@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from tracecols.given.quantities import counted
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import CORRELATION, VALUE_TYPES
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 18
@@ -220,8 +220,7 @@ class Archive:
         self._teams = [decode.Teams(none, none, none, none)] * n
         if not np.isin(self._types.action, (types.PARALLEL, types.PHASE, types.FUNCTION)).any():
             return
-        with ThreadPoolExecutor(n_jobs(None)) as pool:
-            events = list(pool.map(self._thread_events, range(n)))
+        events = list(side_by_side(n_jobs(None), self._thread_events, range(n)))
         d = self._definitions
         first = np.array(d.first)
         forks = np.add.reduceat(np.array([e.fork.size for e in events]), first) > 0
@@ -243,8 +242,7 @@ class Archive:
     def _survey(self, is_cut: bool) -> None:
         """Read every location once: number of events, collective operations, faults."""
         locations = self.definitions["locations"]
-        with ThreadPoolExecutor(n_jobs(None)) as pool:
-            self._surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
+        self._surveyed = list(side_by_side(n_jobs(None), self._survey_location, range(len(locations["id"]))))
         self._operations = Operations(
             [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"], is_cut
         )

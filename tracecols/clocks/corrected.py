@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.clocks.graph import MappedArrays
 from tracecols.converters.base import Batch, Report
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import clocks as kernels
@@ -33,8 +32,6 @@ class Shifts:
     stretch: float
     """`shrink` and `stretch`: shares of the elapsed time by which a shift decreases after such an event, and grows
     before it."""
-    arrays: MappedArrays
-    """The storage of rows, times and shifts."""
 
     def of_location(self, location: int) -> LocationShifts:
         """Return the shifts of one location."""

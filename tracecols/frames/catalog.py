@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.frames.bounded import Bounds, quoted, refusal, run_bounded
 from tracecols.given.arguments import did_you_mean, show
-from tracecols.model.model import Model, Progress
+from tracecols.model.model import Model
 from tracecols.model.pointers import POINTERS
 from tracecols.model.table_files import ENHANCED, FOLDER, TableFiles, find_table, schema_of
 from tracecols.model.table_writer import Parts, with_referred, write_tables
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, Table
 from tracecols.store import Store
+from tracecols.work.progress import Progress
 from tracecols.work.scratch import temporary_folder
 
 if TYPE_CHECKING:
