@@ -107,12 +107,14 @@ class References:
 
 @dataclass
 class _Piece:
-    """Intervals of one location that were added together: their range in the file, and their first and last begin."""
+    """Intervals of one location that were added together: their range in the file, their first and last begin, and
+    their last end."""
 
     start: int
     stop: int
     low: int
     high: int
+    end: int
 
 
 class Gathered:
@@ -121,7 +123,6 @@ class Gathered:
     def __init__(self) -> None:
         self._file: BinaryIO = temporary_file()
         self._pieces: dict[int, list[_Piece]] = {}
-        self._spans: dict[int, tuple[int, int]] = {}
         self._n = 0
 
     def add(self, location: NDArray[np.int64], intervals: NDArray[Any]) -> None:
@@ -132,18 +133,16 @@ class Gathered:
         location, intervals = location[order], intervals[order]
         bounds = np.flatnonzero(starts_run(location))
         for start, stop in zip(bounds.tolist(), [*bounds[1:].tolist(), location.size], strict=True):
-            begin = intervals["begin"][start:stop]
-            pieces = self._pieces.setdefault(int(location[start]), [])
-            pieces.append(_Piece(self._n + start, self._n + stop, int(begin.min()), int(begin.max())))
-            low, high = self._spans.get(int(location[start]), (pieces[-1].low, pieces[-1].high))
-            high = max(high, int(intervals["end"][start:stop].max()))
-            self._spans[int(location[start])] = min(low, pieces[-1].low), high
+            begin, end = intervals["begin"][start:stop], intervals["end"][start:stop]
+            times = int(begin.min()), int(begin.max()), int(end.max())
+            self._pieces.setdefault(int(location[start]), []).append(_Piece(self._n + start, self._n + stop, *times))
         write(self._file, intervals.tobytes())
         self._n += intervals.size
 
     def span(self, location: int) -> tuple[int, int]:
         """Return the first begin and the last end of a location that has intervals."""
-        return self._spans[location]
+        pieces = self._pieces[location]
+        return min(p.low for p in pieces), max(max(p.high, p.end) for p in pieces)
 
     def count(self, location: int) -> int:
         """Return the number of intervals of a location."""

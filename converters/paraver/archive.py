@@ -66,19 +66,10 @@ WHAT_IS_WRONG = {
 }
 
 
-class Buffers:
-    """The buffers of one thread; pages that are never touched cost nothing."""
-
-    def __init__(self) -> None:
-        self.resize(ROWS)
-        self.stack = empty(decode.Stack, 1 << 10)
-        self.group = empty(decode.Group, 1 << 10)
-
-    def resize(self, rows: int) -> None:
-        """Allocate buffers for `rows` events."""
-        self.events = empty(Events, rows)
-        self.sides = empty_sides(rows)
-        self.extra = np.empty(8 * rows, np.int64)
+def _empty_buffers(rows: int) -> decode.Out:
+    """Make the buffers of one thread, for `rows` events; pages that are never touched cost nothing."""
+    stack, group = empty(decode.Stack, 1 << 10), empty(decode.Group, 1 << 10)
+    return decode.Out(stack, group, empty(Events, rows), empty_sides(rows), np.empty(8 * rows, np.int64))
 
 
 @dataclass
@@ -145,7 +136,7 @@ class Archive:
         self.definitions, self.metric_types = d.tables, d.metric_types
         self._regions = d.regions.for_kernels()
         self.capabilities: frozenset[str] = frozenset()
-        self._buffers = PerThread(Buffers)
+        self._buffers = PerThread(lambda: _empty_buffers(ROWS))
         self._survey(header.is_cut)
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
         has_functions = any(number in of_user for number, _ in index.named)
@@ -370,18 +361,18 @@ class Archive:
             words = np.concatenate([rest, piece]) if rest.size else piece
             state[decode.AT] = 0
             if words.size > 2 * buffers.group.kind.size:
-                buffers.group = empty(decode.Group, words.size // 2 + 1)
+                buffers = self._buffers.value = buffers._replace(group=empty(decode.Group, words.size // 2 + 1))
             while True:
-                out = decode.Out(buffers.stack, buffers.group, buffers.events, buffers.sides, buffers.extra)
-                why = decode.decode_words(words, is_last, self.clock.length, given, out, state)
+                why = decode.decode_words(words, is_last, self.clock.length, given, buffers, state)
                 if why != decode.BUFFERS_FULL:
                     break
                 if state[decode.EVENTS]:
                     yield self._batch(buffers, reading)
                 else:
                     # the buffers are too small for the events of one time
-                    buffers.resize(2 * buffers.events.time.size)
-                    buffers.stack = doubled(buffers.stack)
+                    larger = _empty_buffers(2 * buffers.events.time.size)
+                    buffers = larger._replace(stack=doubled(buffers.stack), group=buffers.group)
+                    self._buffers.value = buffers
             if why not in (decode.END, decode.MORE):
                 yield self._batch(buffers, reading)
                 raise self._error(why, location, state)
@@ -399,7 +390,7 @@ class Archive:
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
         return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")
 
-    def _batch(self, buffers: Buffers, reading: _Reading) -> Batch:
+    def _batch(self, buffers: decode.Out, reading: _Reading) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         state = reading.state
         n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])

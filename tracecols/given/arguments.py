@@ -7,6 +7,7 @@ import os
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -112,13 +113,10 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
     """Return a time in seconds; None stays."""
     if given is None:
         return None
-    if isinstance(given, str | bytes | bool) or not np.isscalar(given):
-        seconds = math.nan
-    else:
-        try:
+    seconds = math.nan
+    if np.isscalar(given) and not isinstance(given, str | bytes | bool):
+        with suppress(TypeError, ValueError, OverflowError):
             seconds = float(given)  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError):
-            seconds = math.nan
     if not math.isfinite(seconds):
         raise error(
             f"the {what} is not a time: {show(given)}\n"

@@ -43,6 +43,7 @@ METRIC_MODES = {
     0: "accumulated_start", 16: "accumulated_point", 17: "absolute_point", 18: "relative_point", 32: "accumulated_last",
     33: "absolute_last", 34: "relative_last", 48: "accumulated_next", 49: "absolute_next", 50: "relative_next",
 }  # fmt: skip
+METRIC_DTYPES = {8: "int64", 4: "uint64", 10: "float64"}
 METRIC_OCCURRENCES = ("synchronous_strict", "synchronous", "asynchronous")
 METRIC_SCOPES = ("location", "location_group", "system_tree_node", "group")
 RECORDER_KINDS = ("unknown", "abstract", "cpu", "gpu")

@@ -352,7 +352,7 @@ class OperationCounter:
                     held.append(operations.inside())
                 else:
                     rows.append(operations.numbers().rows())
-            rows += [self._fenced(batch), self._next_on_windows(batch)]
+            rows += self._states_of_windows(batch)
         self.rows = np.concatenate(rows)
         if held:
             self._leave_out(held, Lacking(numbers))
@@ -611,9 +611,11 @@ class OperationCounter:
         keys = Keys.each(self._process[ends.location], side["window"][end])
         yield self._count(Numbered.WINDOW, keys, ends, ends)
 
-    def _fenced(self, members: Ints) -> Ints:
-        """Find the windows whose last synchronisation before the slice was collective; rows for `Numbering`."""
+    def _states_of_windows(self, members: Ints) -> Iterator[Ints]:
+        """Find the windows whose last synchronisation before the slice was collective, and keep the next numbers on
+        windows that this trace, itself a slice, does not synchronise; rows for `Numbering`."""
         side, location = self._side("rma", members, ["window"])
+        processes = distinct(self._process[members])
         mine = np.flatnonzero(
             SYNCHRONIZES[side["kind"]] & (side["window"] >= 0) & self._bounds.precedes(location, side["row"])
         )
@@ -623,17 +625,11 @@ class OperationCounter:
         first = first[side["kind"][mine][first] == K.RMA_COLLECTIVE_END]
         rows = np.zeros((first.size, N_COLUMNS), np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 6] = Numbered.FENCED, at[first], window[first], 1
-        return np.concatenate([rows, self._rows_besides(Numbered.FENCED, distinct(self._process[members]), at, window)])
-
-    def _next_on_windows(self, members: Ints) -> Ints:
-        """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for
-        `Numbering`."""
-        side, location = self._side("rma", members, ["window"])
+        yield rows
+        yield self._rows_besides(Numbered.FENCED, processes, at, window)
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
         window = side["window"][end].astype(np.int64)
-        return self._rows_besides(
-            Numbered.WINDOW, distinct(self._process[members]), self._process[location[end]], window
-        )
+        yield self._rows_besides(Numbered.WINDOW, processes, self._process[location[end]], window)
 
     def _rows_besides(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
         """Return the numbering rows of this trace, itself a slice, for some locations or processes, without those of

@@ -194,7 +194,7 @@ class StoreSource:
         types = self.definitions["metric_members"]["value_type"]
         self.metric_types = [[types[m] for m in members] for members in self.definitions["metric_classes"]["members"]]
         self._side_tables = [name for name in store.tables if name != "events"]
-        self._slices: list[LocationSlice] | None = None
+        self._slices = [LocationSlice(0, n) for n in store.n_events.tolist()]
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:
             return
@@ -224,8 +224,7 @@ class StoreSource:
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order."""
-        n = self.store.n_rows("events", location)
-        planned = self._slices[location] if self._slices is not None else LocationSlice(0, n)
+        planned = self._slices[location]
         if planned.before:
             yield self._added(location, planned.before, 0, self._start)
         done = len(planned.before)

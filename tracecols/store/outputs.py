@@ -176,11 +176,7 @@ def parents_made(path: Path) -> Iterator[None]:
 def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
     """Return a folder with a manifest (`layout.write_manifest`) that replaces any other of its kind; a part belongs to
     a store, and may lie in one."""
-
-    def recognise(found: Path) -> str | None:
-        return "" if is_made_here(found, what) else None
-
-    return Output(Path(path), what, recognise, is_folder=True, is_part=is_part)
+    return Output(Path(path), what, alike(what, lambda _manifest: ""), is_folder=True, is_part=is_part)
 
 
 def alike(what: str, differs: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str | None]:
