@@ -107,8 +107,7 @@ class References:
 
 @dataclass
 class _Piece:
-    """Intervals of one location that were added together: their range in the file, their first and last begin, and
-    their last end."""
+    """Intervals of one location that were added together: range in the file, first and last begin, last end."""
 
     start: int
     stop: int
@@ -149,8 +148,7 @@ class Gathered:
         return sum(p.stop - p.start for p in self._pieces.get(location, []))
 
     def sort(self, location: int, file: BinaryIO) -> None:
-        """Append the intervals of a location to a file, in order of their begins, enclosing ones first, else as they
-        were added."""
+        """Append the intervals of a location to a file by begin, enclosing ones first, else as they were added."""
         pieces = self._pieces.get(location, [])
         if not pieces:
             return

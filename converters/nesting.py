@@ -50,8 +50,7 @@ class Extra(NamedTuple):
     values: NDArray[np.int64]
     """(n, N_VALUES): in the order that the converter declares for the kind."""
     region: NDArray[np.int32]
-    """(n_operations,): region of the operation if it cannot be determined from the interval alone; -1: that of the
-    interval."""
+    """(n_operations,): region of the operation; -1: that of the interval."""
 
     @classmethod
     def none(cls, n: int) -> Extra:

@@ -105,8 +105,7 @@ FORMATS = (
 
 
 def installed() -> list[Format]:
-    """Return the formats that installed packages provide. Raises SourceError if one of them cannot be loaded or is not
-    a format."""
+    """Return the formats of installed packages. Raises SourceError if one cannot be loaded, or is not a format."""
     result: list[Format] = []
     for point in packages.points_of(GROUP):
         where = f"the plug-in {point.name!r} ({point.value})"

@@ -1,5 +1,4 @@
-"""An EPILOG trace as a source of definition tables and event columns: a merged file, or the archive of its
-processes."""
+"""An EPILOG trace, a merged file or the archive of its processes, as a source of definitions and event columns."""
 
 from __future__ import annotations
 

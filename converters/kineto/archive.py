@@ -289,8 +289,7 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], str]:
 
 
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
-    """Return the number of ranks of the run, at least the number given. Raises SourceError if files disagree, or if a
-    rank is not below it."""
+    """Return the number of ranks of the run. Raises SourceError if files disagree, or a rank is not below it."""
     sizes = {size: r.path for r in recordings if (size := whole(r.distributed.get("world_size"), MOST_RANKS)) > 0}
     if len(sizes) > 1:
         (one, first), (other, second), *_ = sorted(sizes.items())
@@ -306,8 +305,7 @@ def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
 
 
 def _host_of(recording: Recording) -> str:
-    """Return the host of a file, from its content, else from its name if that also has the number of its process; empty
-    if unknown."""
+    """Return the host of a file, from its content, or its name if that has its process, too; empty if unknown."""
     for key in ("hostname", "host_name"):
         if isinstance(recording.head.get(key), str):
             return str(recording.head[key])

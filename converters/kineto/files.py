@@ -49,8 +49,7 @@ ENDINGS = (".json", ".json.gz")
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
-    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; may be
-    empty."""
+    """Return the files of a trace: a file, or those of a folder, that begin as one; empty if there is none."""
     if not path.is_dir():
         return (path,) if begins_as_kineto(path) else ()
     try:

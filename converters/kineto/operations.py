@@ -75,8 +75,7 @@ class Member:
     root: int = -1
     """Rank in the group; -1 none."""
     named: tuple[int, int] = (-1, -1)
-    """Of a message, the ranks in the group of its rank and its partner that the range around its launch names; -1
-    unknown."""
+    """Of a message, the ranks in the group of both sides that the range around its launch names; -1 unknown."""
 
 
 @dataclass

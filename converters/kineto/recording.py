@@ -99,8 +99,7 @@ class Place:
     """0; for slices of a stream that overlap its collective operations 1, ..."""
     slices: Located
     is_gloo: bool = False
-    """Whether it is a thread of gloo, which executes collective operations that other threads request, like a
-    stream."""
+    """Whether it is a thread of gloo, which executes the collective operations of other threads, as streams do."""
 
 
 def _new_names(n: int, n_bytes: int) -> scan.Names:

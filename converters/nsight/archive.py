@@ -92,8 +92,7 @@ class Archive:
         return [(thread, begin, payload) for thread, begin, payload in found if payload is not None]
 
     def _named_messages(self) -> list[tuple[int, int, Payload]]:
-        """Return payloads for ranges that name ranks (`nccl:send 0->1`), if the first one is that of the process: then
-        they are of the group of all."""
+        """Return payloads, in the group of all, for ranges that name the own rank and another (`nccl:send 0->1`)."""
         r = self._recording
         process_of_location = r.process_of_location
         names, found = [name for name, *_ in r.regions.rows], list[tuple[int, int, Payload]]()

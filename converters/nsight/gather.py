@@ -195,8 +195,7 @@ class Recording:
         return References.of_calls(*(np.concatenate(parts) for parts in (keys, streams, events)))
 
     def _launched(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return process and correlation ID (`_key`) of the NCCL kernels of this report, in ascending order, and the
-        numbers of these kernels."""
+        """Return the keys (`_key`) of the NCCL kernels of this report, ascending, and the numbers of the kernels."""
         kernels = np.concatenate(self.kernels)
         of_location, report = self.process_of_location, [report for report, _ in self.processes]
         process = np.array([of_location[i] for i in kernels[:, 0].tolist()], np.int64)
@@ -366,7 +365,6 @@ class Recording:
 
 
 def _of_distinct(values: NDArray[np.int64], number: Callable[[Any], int]) -> NDArray[np.int64]:
-    """Return the number of each value, (n,), or column of values, (k, n). It is asked for once for each distinct value,
-    in ascending order."""
+    """Number distinct values, (n,), or columns of values, (k, n), each once and in ascending order."""
     found, of = np.unique(values, axis=None if values.ndim == 1 else 1, return_inverse=True)
     return np.array([number(value) for value in found.T.tolist()] or [0])[of.reshape(-1)]

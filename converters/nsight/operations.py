@@ -223,8 +223,7 @@ def join_members(
 def _messages(
     members: Sequence[Member], kernels: Ints, process: Ints
 ) -> dict[int, dict[int, dict[int, list[Payload]]]]:
-    """Return the messages of kernels that are no collective operations, by communicator, process and kernel in order of
-    the begins of kernels."""
+    """Return the messages, by communicator, process and kernel in order of the begins of kernels."""
     found: dict[int, dict[int, dict[int, list[Payload]]]] = {}
     for i in np.argsort(kernels[:, 1], kind="stable").tolist():
         operation = members[i].operation

@@ -27,8 +27,7 @@ ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
 TOGETHER = 1 << 16
-"""Events of small locations that are combined into one batch: turning a batch into columns takes longer than decoding
-1,000 events."""
+"""Events of small locations in a batch: making its columns takes longer than decoding 1,000 events."""
 
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
 
@@ -69,8 +68,7 @@ class Translation:
         )
 
     def with_mappings(self, mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Translation:
-        """Apply a location's mapping tables first: they map local identifiers to global ones; all others are global
-        already."""
+        """Return the maps of a location: its mapping tables, from local to global identifiers, come before these."""
         keys, rows = list(self.keys), list(self.rows)
         for m, (local, target) in mappings.items():
             at = np.searchsorted(self.keys[m], target)

@@ -1,5 +1,4 @@
-"""Global definitions of an archive to write: the tables of the store turned into OTF2 records, the inverse of
-`definitions`."""
+"""Global definitions of an archive to write, from the tables of the store: the inverse of `definitions`."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ _FOLLOWED = {
 """Definitions without a table of their own that are written nevertheless, and the tables that their fields refer to."""
 
 _MADE = ("MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM")
-"""Regions that the reader adds if an archive has none; without an identifier in the source, they are not written unless
-events enter them."""
+"""Regions that the reader adds to archives without them; those it added are written only if events enter them."""
 
 
 def compressed(value: int, size: int) -> bytes:
@@ -142,8 +140,7 @@ class GlobalDefinitions:
         self._records[name].append(encode_record(DEFINED[name], values))
 
     def _text(self, text: str) -> int:
-        """Return the identifier of a text, adding it if need be; UNDEFINED for an empty text that the source does not
-        define."""
+        """Return the identifier of a text, adding it if need be; UNDEFINED for an empty one that is not defined."""
         if text not in self._string_row:
             if not text:
                 return UNDEFINED

@@ -122,8 +122,7 @@ class Operations:
             yield _OfTask(task, location[order], number[order], op[order], is_root[order], time[order])
 
     def _skip(self, of_tasks: list[_OfTask], communicator: int) -> None:
-        """Skip the first operations of a communicator that tasks execute in a trace that is cut, if others have begun
-        them before."""
+        """Skip the first operations of tasks in a trace that is cut, if others have begun them before the cut."""
         longest = max(of_tasks, key=lambda of: of.op.size)
         more = [_more(longest, of) for of in of_tasks]
         for of, n in zip(of_tasks, more, strict=True):

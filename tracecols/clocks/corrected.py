@@ -1,5 +1,4 @@
-"""A trace with corrected clocks as a source of events, so that it can be written as a store and analysed like any
-other."""
+"""A trace with corrected clocks as a source of events, which can be written as a store."""
 
 from __future__ import annotations
 
@@ -72,8 +71,7 @@ class LocationShifts:
         return shift, int(node)
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the times of the events (late ones have that of the latest event before) and their shifts, batch by
-        batch."""
+        """Yield times of events (late ones have that of the latest event before) and their shifts, batch by batch."""
         facts, node = self.whole.facts, 0
         first, n = int(facts.first_rows[self.location]), facts.store.n_rows("events", self.location)
         for start in range(0, n, ROWS):

@@ -34,8 +34,7 @@ CONDITION_TABLES = ("message_conditions", "collective_conditions", "startup_cond
 """The values of an analysis that state clock conditions."""
 
 SHRINK, STRETCH = 1e-5, 0.01
-"""Shares by which intervals may become shorter after a correction, and longer before it, as in the reference
-(docs/clocks.md)."""
+"""Shares by which intervals may become shorter after a correction, and longer before it (docs/clocks.md)."""
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ LATE = -sweeps.NEVER
 """The latest time of an event for which no process waits."""
 
 LOOKBACK = 1 << 10
-"""Number of nodes before a correction, or before the last limit that counts there, that are searched for further
-limits."""
+"""Nodes before a correction, or before the last limit that counts there, that are searched for limits."""
 
 HELD = 1 << 28
 """Bytes of the arrays of a graph that are held in memory; others are mapped from temporary files."""
@@ -49,8 +48,7 @@ class ClockGraph:
     row: Rows
     """(n_nodes,) int64: the events, ascending."""
     time: Rows
-    """(n_nodes,) int64: recorded ticks; late events have those of the latest event before them, so that times never
-    decrease at a location."""
+    """(n_nodes,) int64: recorded ticks, which never decrease: late events have those of the latest before."""
     late: Rows
     """(n_nodes,) int64: ticks by which each event is earlier than that; empty if none is."""
     first: Rows

@@ -266,8 +266,7 @@ class Catalog:
             raise refusal(duckdb, error, bounds) from error
 
     def _found(self, duckdb: Any, query: str, bounds: Bounds | None) -> pd.DataFrame:
-        """Return the result of a query; tables that it names are made first, and pointer columns of events if it reads
-        them."""
+        """Return the result of a query; the tables and pointer columns that it reads are made first."""
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:
             try:

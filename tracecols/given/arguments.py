@@ -26,8 +26,7 @@ def show(given: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], otherwise: str) -> str:
-    """Return a hint: up to three names like the one that was not found, or what to do if none is like it, or it is no
-    name."""
+    """Return a hint: up to three names like the one not found, or what to do if none is like it."""
     # imported only if a name is unknown
     from difflib import get_close_matches
 
@@ -126,8 +125,7 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
 
 
 def clock_reading(seconds: float, clock: Mapping[str, Any]) -> int:
-    """Convert seconds since the start of the recording to a clock reading; beyond `FARTHEST` ticks, to -`FARTHEST` or
-    `FARTHEST`."""
+    """Convert seconds since the start of the recording to a clock reading, from -`FARTHEST` to `FARTHEST`."""
     if abs(seconds) * clock["resolution"] >= FARTHEST:
         return int(math.copysign(FARTHEST, seconds))
     return round(seconds * clock["resolution"]) + int(clock["origin"])

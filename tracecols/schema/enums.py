@@ -19,8 +19,7 @@ PARADIGMS = (
 )  # fmt: skip
 
 NCCL = "nccl"
-"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format has a number for it, so it is not in
-`PARADIGMS`."""
+"""Paradigm of kernels of NCCL, RCCL and oneCCL; not in `PARADIGMS`, as no format has a number for it."""
 
 COLLECTIVE_OPS = (
     "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
@@ -83,8 +82,7 @@ def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
 
 
 CORRELATION = "CORRELATION_ID"
-"""Attribute of ENTER: a number that, within a process, a call for a device shares with all work of the device that the
-call causes."""
+"""Attribute of ENTER: a number that calls of a process share with the work of the device that they cause."""
 
 COPIED_BYTES = "COPIED_BYTES"
 """Attribute of ENTER of copies that are recorded as regions: the number of bytes."""

@@ -114,8 +114,7 @@ class AddedEvent:
     region: int
     """`kind` and `region`: its kind and region."""
     changes: dict[str, int] | None = None
-    """Values of its side table that differ; None for an event that repeats everything, additional attributes
-    included."""
+    """Values of its side table that differ; None for one that repeats everything, with attributes."""
     location: int = -1
     """Location of the event it is copied from; -1 for the same location."""
 
@@ -205,8 +204,7 @@ class Stacks:
 
 
 class TeamVisit(NamedTuple):
-    """The visit of a thread in a team instance: rows of its begin and end, and of FORK and JOIN if it forks; -1 if
-    missing."""
+    """A visit of a thread in a team instance: rows of begin, end, FORK and JOIN (if it forks); -1 missing."""
 
     location: int
     begin: int
@@ -285,8 +283,7 @@ class TeamsAtBorder(NamedTuple):
     """(n,): teams that it visits."""
     begun: Ints
     n: Ints
-    """`begun` and `n`: (n,), number of visits in each team that begin before this end of the range, and of all
-    visits."""
+    """`begun` and `n`: (n,), number of visits in each team that begin before this end, and of all visits."""
     opened: TeamInstances
     """Instances of the visits that this end of the range cuts through."""
 
@@ -454,8 +451,7 @@ class SlicePlanner:
         planned.before = before
 
     def _copies(self, location: int, planned: LocationSlice) -> None:
-        """Repeat the begins of a stream's copies that are underway at the start, and end those that are underway at the
-        end."""
+        """Repeat the begins of a stream's copies underway at the start, and end those underway at the end."""
         if not self._is_device[location] or not self.store.n_rows("rma", location):
             return
         side = self._side("rma", location, "kind", "window", "matching")
@@ -483,8 +479,7 @@ class SlicePlanner:
         return []
 
     def _first_enter(self, location: int, start: int, stop: int, wanted: Mask) -> list[AddedEvent]:
-        """Return the first ENTER of a wanted region among some events, and an EXIT made from it; nothing if there is
-        none."""
+        """Return the first ENTER of a wanted region, and an EXIT made from it; nothing if there is none."""
         size = 64
         while start < stop:
             events = self.store.read("events", location, ["kind", "region"], start, min(start + size, stop))
@@ -543,8 +538,7 @@ class SlicePlanner:
     # -- what was counted before the time range ----------------------------------------------------------------------
 
     def _count(self, leaves_out: bool) -> None:
-        """Number the operations as in the whole trace, and repeat the events that began operations straddling the
-        start."""
+        """Number operations as in the whole trace, and repeat the begins of those that straddle the start."""
         low = self._first_rows.copy()
         high = low.copy()
         for location, planned in self.slices.items():
@@ -592,8 +586,7 @@ class SlicePlanner:
     def _enter_again(
         self, location: int, visits: list[TeamVisit], constructs: dict[TeamVisit, list[AddedEvent]]
     ) -> None:
-        """Add events at the start that put a thread into the team instances open there, and through some constructs
-        once more."""
+        """Put a thread into the team instances open at the start, and through some constructs once more."""
         planned = self.slices[location]
         known = {x.row for x in planned.before}
         for v in visits:
@@ -636,8 +629,7 @@ class SlicePlanner:
     def _entered_again(
         self, visit: TeamVisit, start: int, known: set[int], constructs: list[AddedEvent]
     ) -> list[AddedEvent]:
-        """Return the events that a thread repeats at the start to be in a team and past its constructs; `known` are the
-        rows of open events."""
+        """Return the events that put a thread into a team and past its constructs; `known` are rows of open events."""
         region = self._parallel_region(visit)
         if region and (region[0].row >= start or region[0].row in known):
             region = []
@@ -655,8 +647,7 @@ class SlicePlanner:
 
     @staticmethod
     def _complete_visit(visit: TeamVisit, region: list[AddedEvent], forks: bool) -> list[AddedEvent]:
-        """Return begin and end of a thread in a team around the events of `region`; with FORK and JOIN around them if
-        it `forks`."""
+        """Put begin and end of a thread in a team around the events of `region`, and FORK and JOIN if it `forks`."""
         events = [
             AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1),
             *region,
@@ -699,8 +690,7 @@ class SlicePlanner:
         return {visit: sorted(events, key=lambda x: x.row) for visit, events in again.items()}
 
     def _ended_in(self, visit: TeamVisit) -> dict[int, EndedConstructs]:
-        """Return the constructs that a thread has ended in a team before the start, by role, without those in inner
-        teams."""
+        """Return the constructs that a thread has ended in a team before the start, by role; inner teams left out."""
         found: dict[int, EndedConstructs] = {}
         construct, depth, start = np.append(self._construct, -1), 0, self.slices[visit.location].start
         stop = visit.end if 0 <= visit.end < start else start

@@ -124,8 +124,7 @@ class SideReader:
 
 
 def side_rows(store: Store, table: str, location: int, rows: Ints) -> Columns | None:
-    """Return the rows of a side table that belong to some events of a location, ascending and counting from its first;
-    None if there are none."""
+    """Return the rows of a side table of some events, ascending from a location's first; None if there are none."""
     found_rows = []
     n = store.n_rows(table, location)
     for start in range(0, n, SIDE_ROWS):
@@ -142,8 +141,7 @@ def side_rows(store: Store, table: str, location: int, rows: Ints) -> Columns | 
 
 
 def facts_of_slice(store: Store) -> dict[str, str]:
-    """Return the manifest entries of a trace slice: that it is one, and facts about locations that follow from events
-    it may lack."""
+    """Return the manifest entries of a slice: that it is one, and what follows from events it may lack."""
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:

@@ -57,8 +57,7 @@ def first_outside(values: NDArray[Any], low: int, high: int) -> int:
 
 
 def _reference(values: NDArray[Any], target: str, sizes: Sizes, required: bool = False) -> tuple[int, str]:
-    """Return the position of the first value that is no row of a table, and what is wrong with it; -1 if there is
-    none."""
+    """Return the first position of a value that is no row of a table, -1 none, and what is wrong with it."""
     n = sizes(target)
     at = first_outside(values, 0 if required else -1, n)
     null = "" if required else ", or -1 for none"
@@ -159,8 +158,7 @@ def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple
 
 
 def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:
-    """Check that consecutive events have exactly the rows in side tables that their kinds demand; `row` counts from the
-    first of these events."""
+    """Check that events have the rows in side tables that their kinds demand; `row` counts from the first event."""
     count = np.bincount(kind, minlength=256)
     for name, mask in _KINDS.items():
         columns = sides.get(name)
@@ -203,8 +201,7 @@ def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def wrong_definition(name: str, table: pa.Table, sizes: Sizes) -> str:
-    """Check a definition table: its references, that no row is its own ancestor, and further conditions of some
-    tables."""
+    """Check a definition table: references, that no row is above itself, and further conditions of some tables."""
     for column in DEFINITIONS[name].columns:
         if column.target not in DEFINITIONS:
             continue

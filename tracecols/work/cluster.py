@@ -48,8 +48,7 @@ MOST_SECONDS = 1e9
 """Seconds to connect that the system can wait."""
 
 RETRIES = 2
-"""Number of times a task is run again if it failed for a reason that may pass (a file system that does not answer, no
-memory)."""
+"""Number of times a task is run again if it failed for a reason that may pass (file systems, memory)."""
 
 WORKER = 100_000_000
 """Bytes that a worker process of this machine takes at least."""
@@ -173,8 +172,7 @@ loaded = Loaded()
 
 @contextmanager
 def told_of_loss() -> Iterator[None]:
-    """Convert the exceptions that Dask raises when the connection to its scheduler ends. Raises ClusterError if the
-    scheduler is lost."""
+    """Convert Dask's exceptions at the end of a connection. Raises ClusterError if the scheduler is lost."""
     client = import_distributed().client
     closed = getattr(client, "ClosedClientError", client.CommClosedError)
     try:
@@ -222,8 +220,7 @@ def without_logs() -> Iterator[None]:
 
 
 def load_or_make(path: Path, make: Callable[[], Any], *, always: bool = False) -> Any:
-    """Return the value in a file; if there is none, make it and write it. `always` tells whether every task needs
-    it."""
+    """Return the value in a file; if there is none, make and write it. `always`: every task needs it."""
     try:
         return loaded.get(path, always=always)
     except FileNotFoundError:
@@ -240,8 +237,7 @@ class Failure:
 
 
 def perform(root: Path, folder: Path, number: int, item: object) -> None:
-    """Execute a task on a worker: apply the function that is in a folder to an item, and write the result and the
-    amount done to the folder."""
+    """Apply the function in a folder to an item, on a worker; write result and amount done to the folder."""
     path = folder / f"{number}.result"
     if path.exists():
         return
@@ -256,8 +252,7 @@ def perform(root: Path, folder: Path, number: int, item: object) -> None:
 
 
 def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
-    """Return what a worker has installed and sees; this function is sent by value, since the worker may have another
-    tracecols or none."""
+    """Return what a worker has and sees; sent by value, since it may have another tracecols or none."""
     import hashlib
     import importlib
     import os
@@ -676,8 +671,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
 
 def _time_to_connect() -> float:
-    """Return the seconds after which Dask gives up a connection, from its configuration. Raises ClusterError if they
-    are no such time."""
+    """Return the seconds until Dask gives up a connection. Raises ClusterError if its configuration has none."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -690,8 +684,7 @@ def _time_to_connect() -> float:
 
 
 def _address_in(path: Path, seconds: float) -> str:
-    """Return the address that a scheduler writes to a file, waiting some seconds for it. Raises ClusterError if there
-    is none."""
+    """Return the address in a file, waiting some seconds for it. Raises ClusterError if there is none."""
     until = time.monotonic() + seconds
     while True:
         try:

@@ -81,8 +81,7 @@ class Executor(Protocol):
         report: Report = not_reported,
         ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Yield the results of a task for each item, in the order of the items; at most `ahead` of them wait in memory
-        to be consumed."""
+        """Yield the results of a task in the order of the items; at most `ahead` of them wait in memory."""
 
 
 class Stopped(Exception):
@@ -114,8 +113,7 @@ class Threads:
 
     @property
     def capacity(self) -> int | None:
-        """Bytes that all tasks may take together, in memory and in files, since they share the data of the whole
-        trace."""
+        """Bytes, in memory and files, for all tasks together, since they share the data of the trace."""
         in_memory = self.budget.of_task(1)
         return None if in_memory is None else in_memory + free_for_files(self.budget.scratch)
 
