@@ -48,9 +48,8 @@ def _columns() -> dict[EventKind, list[str]]:
         if event.kind not in (EventKind.ENTER, EventKind.EXIT):
             known = result.setdefault(event.kind, [])
             known += [name for name, _ in event.fields if name not in known]
-    p2p = ["peer", "communicator", "tag", "length", "request"]
     for kind in (EventKind.MPI_SEND, EventKind.MPI_ISEND, EventKind.MPI_RECV, EventKind.MPI_IRECV):
-        result[kind] = p2p
+        result[kind] = [*sides.VALUES[kind]]
     result[EventKind.MPI_COLLECTIVE_END].append("op")
     result[EventKind.RMA_COLLECTIVE_END].append("op")
     result[EventKind.MEASUREMENT_ON_OFF].append("mode")

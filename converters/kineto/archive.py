@@ -17,7 +17,7 @@ from tracecols.converters.kineto import operations
 from tracecols.converters.kineto.definitions import Definitions
 from tracecols.converters.kineto.operations import Instance, Member, Operations
 from tracecols.converters.kineto.recording import MOST_RANKS, Located, Recording, whole
-from tracecols.converters.nesting import NESTED, OperationEvents
+from tracecols.converters.nesting import NESTED, OperationEvents, Rules
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.schema import EventKind as K
@@ -233,7 +233,8 @@ class Archive:
         fault = self._recordings[number].fault
         if fault and not salvage:
             raise SourceError(fault)
-        yield from Writer(self._extra[location], NESTED).batches(self._pieces(location, number))
+        rules = Rules(NESTED, np.iinfo(np.int64).max, np.zeros(0, np.uint8), self._extra[location])
+        yield from Writer(rules).batches(self._pieces(location, number))
         if fault:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 

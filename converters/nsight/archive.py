@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
 from tracecols.converters.nccl import PARTNERS
-from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents
+from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents, Rules
 from tracecols.converters.nsight import content as c
 from tracecols.converters.nsight.content import MOST_RANKS, Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
@@ -182,7 +182,7 @@ class Archive:
     def _writer(self, location: int) -> Writer:
         is_stream = self._places.locations[location].stream is not None
         last = self.clock.origin + self.clock.length
-        return Writer(self._extra, KERNELS if is_stream else CALLS, self._keeps, last)
+        return Writer(Rules(KERNELS if is_stream else CALLS, last, self._keeps, self._extra))
 
     def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
         """Yield the intervals of a location, with rows as references to streams, and final numbers of operations."""

@@ -35,24 +35,14 @@ LEAST_GAP = 1e-3
 """Records that end earlier than the header states by more than this share of the time are reported: a file that is cut
 between two lines looks complete otherwise."""
 
-COLUMNS: dict[K, list[str]] = {
-    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
-    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
-    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
-    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
-    K.MPI_IRECV_REQUEST: ["request"],
-    K.MPI_COLLECTIVE_BEGIN: [],
-    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
-    K.THREAD_FORK: ["team", "model", "requested"],
-    K.THREAD_JOIN: ["team", "model"],
-    K.THREAD_TEAM_BEGIN: ["team", "model"],
-    K.THREAD_TEAM_END: ["team", "model"],
-    K.THREAD_ACQUIRE_LOCK: ["model", "lock", "acquisition"],
-    K.THREAD_RELEASE_LOCK: ["model", "lock", "acquisition"],
-    K.BUFFER_FLUSH: ["stop_time"],
+OF_THREADS = {
+    K.THREAD_FORK: ("team", "model", "requested"),
+    **dict.fromkeys((K.THREAD_JOIN, K.THREAD_TEAM_BEGIN, K.THREAD_TEAM_END), ("team", "model")),
+    **dict.fromkeys((K.THREAD_ACQUIRE_LOCK, K.THREAD_RELEASE_LOCK), ("model", "lock", "acquisition")),
+    K.BUFFER_FLUSH: ("stop_time",),
 }
-"""Columns that the values of each kind fill, in order."""
-SIDE_COLUMNS = sides.side_columns(COLUMNS)
+"""Columns that the values of other events than those of `sides.VALUES` fill, in order."""
+SIDE_COLUMNS = sides.side_columns(sides.VALUES | OF_THREADS)
 
 WITHOUT = {
     ".pcf": "regions and counters have numbers for names, and operations of MPI are not known",
