@@ -18,7 +18,7 @@ from tracecols.converters.nsight.content import MOST_RANKS, Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
 from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
-from tracecols.converters.nsight.operations import NO_COMMUNICATOR, Joined, Ranks, find_members, join_members
+from tracecols.converters.nsight.operations import NO_COMMUNICATOR, Joined, Kernels, Ranks, find_members, join_members
 from tracecols.converters.nsight.payloads import Payload, read_payload, read_schemas
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
@@ -140,9 +140,8 @@ class Archive:
         is_launched = np.zeros(len(members), bool)
         is_launched[launches[:, 0]] = True
         events = OperationEvents()
-        joined, operations = join_members(
-            members, kernels, process, device, is_launched, Ranks(in_communicators, self._places.ranks), events
-        )
+        found = Kernels(members, kernels, process, device, is_launched)
+        joined, operations = join_members(found, Ranks(in_communicators, self._places.ranks), events)
         for communicator in joined.communicators:
             communicator.members = [self._places.rows[number] for number in communicator.members]
         mpi = write_calls(r.mpi_calls, len(members), of_mpi, len(joined.communicators), events)

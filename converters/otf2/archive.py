@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Loss, Report, has_file
-from tracecols.converters.buffers import Attributes, Events, PerThread, empty_sides
+from tracecols.converters.buffers import Attributes, Events, PerThread, Sides, empty_sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
@@ -318,23 +318,20 @@ class Archive:
         """Turn filled buffers with the events of some locations into columns, and empty them."""
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
         base, filled = int(state[decode.BASE]), buffers.filled
-        time, kind, region = first(filled.events, n)
-        decoded = event, side_kind, values = first(filled.sides, n_sides)
-        batch = Batch(
-            {"time": time, "kind": kind, "region": region}, sides.side_tables(tables.SIDE_COLUMNS, decoded), parts
-        )
-        counts = np.bincount(side_kind, minlength=256)
-        self._enter_artificial_regions(region, event - base, side_kind, values, counts)
+        events, decoded = first(filled.events, n), first(filled.sides, n_sides)
+        batch = Batch(events._asdict(), sides.side_tables(tables.SIDE_COLUMNS, decoded), parts)
+        counts = np.bincount(decoded.kind, minlength=256)
+        self._enter_artificial_regions(events.region, decoded, base, counts)
         self._global_ranks.resolve(batch)
         if counts[EventKind.METRIC]:
-            self._metric_columns(batch, event, side_kind, values, filled.extra)
+            self._metric_columns(batch, decoded, filled.extra)
         if counts[EventKind.PROGRAM_BEGIN]:
-            rows = np.flatnonzero(side_kind == EventKind.PROGRAM_BEGIN)
-            n_arguments = values[rows, 1]
+            rows = np.flatnonzero(decoded.kind == EventKind.PROGRAM_BEGIN)
+            values, n_arguments = decoded.values, decoded.values[rows, 1]
             if n_arguments.any():
                 number = sides.ranges(n_arguments)
                 batch.sides["program_arguments"] = {
-                    "row": np.repeat(event[rows], n_arguments),
+                    "row": np.repeat(decoded.event[rows], n_arguments),
                     "position": number.astype(np.int32),
                     "argument": filled.extra[np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
                 }
@@ -350,14 +347,11 @@ class Archive:
         return batch
 
     def _enter_artificial_regions(
-        self,
-        region: NDArray[np.int32],
-        event: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        values: NDArray[np.int64],
-        counts: NDArray[np.int64],
+        self, region: NDArray[np.int32], decoded: Sides, base: int, counts: NDArray[np.int64]
     ) -> None:
-        """Fill in the regions of events that enter one without naming it."""
+        """Fill in the regions of events that enter one without naming it; the first event has the number `base`, and
+        `counts` are those of kinds."""
+        event, kind, values = decoded.event - base, decoded.kind, decoded.values
         for k in (EventKind.CALLING_CONTEXT_ENTER, EventKind.CALLING_CONTEXT_EXIT):
             if counts[k]:
                 rows = kind == k
@@ -371,20 +365,13 @@ class Archive:
             rows = kind == EventKind.PROGRAM_BEGIN
             region[event[rows]] = self._program_region[values[rows, 0]]
 
-    def _metric_columns(
-        self,
-        batch: Batch,
-        event: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        values: NDArray[np.int64],
-        extra: NDArray[np.int64],
-    ) -> None:
+    def _metric_columns(self, batch: Batch, decoded: Sides, extra: NDArray[np.int64]) -> None:
         """Put the values of METRIC events into a table per metric class."""
-        rows = np.flatnonzero(kind == EventKind.METRIC)
-        source, start = values[rows, 0], values[rows, 2]
+        rows = np.flatnonzero(decoded.kind == EventKind.METRIC)
+        source, start = decoded.values[rows, 0], decoded.values[rows, 2]
         of = self._metric_class[source]
         for number in distinct(of[of >= 0]).tolist():
             mine = of == number
             batch.sides[f"metrics_{number}"] = sides.metric_table(
-                event[rows[mine]], source[mine].astype(np.int32), start[mine], extra, self.metric_types[number]
+                decoded.event[rows[mine]], source[mine].astype(np.int32), start[mine], extra, self.metric_types[number]
             )

@@ -84,6 +84,11 @@ def import_distributed() -> Any:
 # -- files that all see ------------------------------------------------------------------------------------------------
 
 
+def _another_folder(what: str, todo: str) -> ClusterError:
+    """Make the error about a scratch folder; `todo` has braces for the argument or option that names another one."""
+    return ClusterError(f"{what}\n  {todo.format('scratch=FOLDER')}", in_shell=todo.format("--scratch FOLDER"))
+
+
 def cannot_write(path: Path, error: OSError) -> ClusterError:
     """Make the error about a file in the scratch folder that cannot be written."""
     where = f"on {platform.node()}"
@@ -92,10 +97,9 @@ def cannot_write(path: Path, error: OSError) -> ClusterError:
             f"the scratch folder {path.parent} is no longer there {where}\n"
             "  it was removed while it was in use; start again"
         )
-    return ClusterError(
-        f"cannot write {path} {where}: {error.strerror or error}\n"
-        "  make room there, or give another folder that all workers see: scratch=FOLDER",
-        in_shell="make room there, or give another folder that all workers see: --scratch FOLDER",
+    return _another_folder(
+        f"cannot write {path} {where}: {error.strerror or error}",
+        "make room there, or give another folder that all workers see: {}",
     )
 
 
@@ -373,11 +377,7 @@ class Cluster:
         ):
             if bad:
                 why = asked[bad[0]]["cannot_write"] if "write" in what else ""
-                raise ClusterError(
-                    f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}\n"
-                    f"  {hint.format('scratch=FOLDER')}",
-                    in_shell=hint.format("--scratch FOLDER"),
-                )
+                raise _another_folder(f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}", hint)
 
     def go_on(self) -> None:
         """Let all work continue: a cluster cancels its tasks when no more results are wanted."""
@@ -432,10 +432,9 @@ class Cluster:
         try:
             found, n_done = load(path)
         except FileNotFoundError as error:
-            raise ClusterError(
-                f"a worker has written {path}, which is not here\n"
-                "  give a folder that all machines have under the same name: scratch=FOLDER",
-                in_shell="give a folder that all machines have under the same name: --scratch FOLDER",
+            raise _another_folder(
+                f"a worker has written {path}, which is not here",
+                "give a folder that all machines have under the same name: {}",
             ) from error
         if isinstance(found, Failure):
             raise found.error
@@ -518,15 +517,14 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
     cluster cannot be used. Raises MissingExtraError if Dask is not installed.
     """
     check_client(client)
-    hint = "give a folder that all machines see and may write to: {}"
     try:
         parent = parent.absolute()
         parent.mkdir(parents=True, exist_ok=True)
         scratch = ScratchFolder(parent, SCRATCH)
     except OSError as error:
-        raise ClusterError(
-            f"cannot make a scratch folder in {parent}: {error.strerror or error}\n  {hint.format('scratch=FOLDER')}",
-            in_shell=hint.format("--scratch FOLDER"),
+        raise _another_folder(
+            f"cannot make a scratch folder in {parent}: {error.strerror or error}",
+            "give a folder that all machines see and may write to: {}",
         ) from error
     with scratch as outer:
         folder = outer / "work"
