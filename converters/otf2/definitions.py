@@ -500,11 +500,11 @@ class Definitions(DefinitionTables):
             "flags": [max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]],
             "members": rows,
         }
-        self._communicators(rows, listed)
+        self._communicators(listed)
 
-    def _communicators(self, rows: list[list[int]], listed: dict[str, list[int]]) -> None:
-        """Define the communicators from the members of each group and the list of locations of each paradigm."""
-        kinds, paradigms = self._group_types()
+    def _communicators(self, listed: dict[str, list[int]]) -> None:
+        """Define the communicators from the groups and the list of locations of each paradigm."""
+        kinds, paradigms, rows = (self.tables["groups"][column] for column in ("type", "paradigm", "members"))
         c, inter, group = self._found["Comm"], self._found["InterComm"], self.ids["GROUP"]
         ids = c["self"] + inter["self"]
         self.ids["COMM"] = comm = self._ids("Comm", "InterComm")

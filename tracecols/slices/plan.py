@@ -59,7 +59,7 @@ BATCH = 1 << 20
 
 MOST_AHEAD = 64
 """Largest lead, in constructs of one role, of a thread over another one of its team that is taken to encounter them,
-too. Leads are at most one if all wait for each other at the end of the construct, and arbitrary if nobody waits."""
+too. Leads are at most one if all wait for each other at the end of the construct, and arbitrary if they do not."""
 
 ENTER_AND_EXIT = EventKind.ENTER, EventKind.EXIT
 
@@ -353,16 +353,11 @@ class EndedConstructs(NamedTuple):
         ]
 
 
-def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
-    """Return the last event before some row that switched to a task."""
-    at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
-    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1)
-
-
-def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
-    """Return a switch to the implicit task, modelled on the last switch before some row."""
-    at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
-    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
+def switch_to(tasks: TaskEvents, task: int, before: int) -> AddedEvent:
+    """Return the last switch to a task before some row; to the implicit task, 0, it is modelled on that to any task."""
+    switches = (tasks.row < before) & np.isin(tasks.kind, SWITCHES)
+    at = np.flatnonzero(switches & (tasks.slot == task) if task else switches)[-1]
+    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, None if task else TO_IMPLICIT)
 
 
 class SlicePlanner:
@@ -417,7 +412,7 @@ class SlicePlanner:
                     opened = entered if entered and entered[0].row < planned.start else []
                 planned.before += [switch_to(tasks, task, planned.start), *opened]
             if stacks.tasks and not stacks.task:
-                planned.before.append(switch_to_implicit(tasks, planned.start))
+                planned.before.append(switch_to(tasks, 0, planned.start))
             planned.before += self._flushes(location, planned.start)
         if planned.stop < n:
             stacks.walk(self.store, location, planned.start, planned.stop, tasks.slot)
@@ -426,7 +421,7 @@ class SlicePlanner:
                 if not planned.after:
                     entered = self._region_of_task(location, tasks, stacks.task)
                     planned.after = entered if entered and entered[0].row >= planned.stop else []
-                planned.after.append(switch_to_implicit(tasks, planned.stop))
+                planned.after.append(switch_to(tasks, 0, planned.stop))
             planned.after += self._closers(stacks.open_outside_tasks())
         self._callsites(location, planned)
         self._copies(location, planned)

@@ -175,7 +175,7 @@ loaded = Loaded()
 
 
 @contextmanager
-def told_of_loss() -> Iterator[None]:
+def explaining_loss() -> Iterator[None]:
     """Convert Dask's exceptions at the end of a connection. Raises ClusterError if the scheduler is lost."""
     client = import_distributed().client
     closed = getattr(client, "ClosedClientError", client.CommClosedError)
@@ -194,7 +194,7 @@ def answered(client: Any, function: Callable[..., Any], *args: Any, **how: Any) 
     """Return what a method of a client returns that passes `callback_timeout` on to `client.sync`, or `client.sync`
     itself. Raises ClusterError if the scheduler is lost, or there is no answer."""
     try:
-        with told_of_loss():
+        with explaining_loss():
             return function(*args, callback_timeout=PATIENCE, **how)
     except TimeoutError as error:
         raise ClusterError(
@@ -401,7 +401,7 @@ class Cluster:
         try:
             for number, item in enumerate(given):
                 key = f"{name}-{number}-{uuid.uuid4().hex[:8]}"
-                with told_of_loss():
+                with explaining_loss():
                     future = self.client.submit(
                         perform, self.folder, folder, number, item, key=key, pure=False, retries=RETRIES
                     )
@@ -467,7 +467,7 @@ class Cluster:
         if future.status == "finished":
             future.release()
             return
-        with told_of_loss():
+        with explaining_loss():
             error = future.exception() if future.status == "error" else None
         if error is None:
             raise ClusterError(
@@ -499,7 +499,7 @@ def check_client(client: Any) -> None:
     # what follows has no time limit if the scheduler does not answer at all
     answered(client, client.sync, client.scheduler.identity)
     try:
-        with told_of_loss():
+        with explaining_loss():
             client.wait_for_workers(1, timeout=PATIENCE / 10)
     except TimeoutError as error:
         raise ClusterError(
