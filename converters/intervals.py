@@ -20,6 +20,7 @@ from tracecols.converters.temporary import temporary_file, write
 from tracecols.distinct import distinct, starts_run
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
+from tracecols.vectors import offsets_of
 
 INTERVAL = np.dtype(
     [
@@ -238,7 +239,7 @@ class Sorted:
 
     def __init__(self, gathered: Gathered, locations: Sequence[int]) -> None:
         self.counts = [gathered.count(i) for i in locations]
-        self._start = np.concatenate([[0], np.cumsum(np.array(self.counts, np.int64))]).astype(np.int64)
+        self._start = offsets_of(self.counts)
         with temporary_file() as file:
             for location in locations:
                 gathered.sort(location, file)

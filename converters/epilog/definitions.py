@@ -17,7 +17,7 @@ from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIO
 from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
 from tracecols.errors import SourceError
 from tracecols.schema.enums import COLLECTIVE_OPS
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 
 UNDEFINED = 0xFFFFFFFF
 
@@ -123,7 +123,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
 def sorted_members(processes: list[list[int]]) -> tuple[Ints, Ints, Ints]:
     """Return the members of communicators, whose processes are given in the order of ranks, for the decoder: start of
     each communicator's members, the processes of each in ascending order, and their ranks."""
-    start = np.cumsum([0, *map(len, processes)]).astype(np.int64)
+    start = offsets_of([len(ranks) for ranks in processes])
     pairs = [(p, r) for ranks in processes for p, r in sorted((p, r) for r, p in enumerate(ranks))]
     members, ranks = (np.array([x[i] for x in pairs], np.int64) for i in (0, 1))
     return start, members, ranks

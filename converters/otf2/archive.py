@@ -22,6 +22,7 @@ from tracecols.errors import SourceError
 from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import empty, first
 from tracecols.schema import EventKind
+from tracecols.vectors import offsets_of
 
 ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
@@ -173,9 +174,8 @@ class Archive:
         self._program_region = programs
         self._metric_class = np.array([*self.definitions["metric_sources"]["metric_class"], -1], np.int64)
         values = [self.metric_types[c] if c >= 0 else [] for c in self._metric_class]
-        self._metric_values = decode.MetricValues(
-            np.cumsum([0, *map(len, values)]), np.array([t == "float64" for types in values for t in types], np.uint8)
-        )
+        is_float = np.array([t == "float64" for types in values for t in types], np.uint8)
+        self._metric_values = decode.MetricValues(offsets_of([len(types) for types in values]), is_float)
         self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
         self._buffers = PerThread(Buffers)
         self._folder = str(path.with_suffix(""))

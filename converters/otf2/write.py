@@ -26,6 +26,7 @@ from tracecols.given.files import check_path
 from tracecols.kernels.arrays import types_of
 from tracecols.schema import KINDS, NAMES, EventKind, enums
 from tracecols.store.outputs import check_place
+from tracecols.vectors import offsets_of
 from tracecols.version import __version__
 from tracecols.work.executors import Report as Done
 from tracecols.work.executors import Threads
@@ -444,7 +445,7 @@ def _write_locations(
     expected = locations["n_events"]
     total, n_done = sum(expected), 0
     codes = [[enums.VALUE_TYPES.index(_VALUE_TYPES[t]) for t in types] for types in source.metric_types]
-    type_start = np.cumsum([0, *map(len, codes)]).astype(np.int64)
+    type_start = offsets_of([len(of) for of in codes])
     type_code = np.array([c for of in codes for c in of], np.uint8)
     buffers = PerThread(lambda: Buffers(event_chunk))
 

@@ -16,6 +16,7 @@ from tracecols.converters.paraver import scan
 from tracecols.converters.paraver.files import BLOCK, DAMAGED, Block, Header, Lines
 from tracecols.converters.paraver.types import SKIPPED, TYPES, types_of
 from tracecols.converters.temporary import scratch, temporary_file, write
+from tracecols.vectors import offsets_of
 from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
@@ -136,7 +137,7 @@ class Index:
         self._is_stream = is_stream
         self._types = types
         counts = [n for n, _ in header.threads]
-        self._first = np.cumsum([0, *counts])
+        self._first = offsets_of(counts)
         self._task = np.repeat(np.arange(len(counts)), counts)
         self.n_locations = int(self._first[-1])
         self._local = threading.local()
@@ -214,7 +215,7 @@ class Index:
         state[scan.AT] = min(max(header_size - block.at, 0), block.data.size)
         why = scan.scan_lines(block.data, self._first, self._types, state, found)
         n_words, n_records = int(state[scan.N_WORDS]), int(state[scan.N_RECORDS])
-        start = np.concatenate([[0], np.cumsum(found.n_words)])
+        start = offsets_of(found.n_words)
         grouped = np.empty(n_words, np.int64)
         scan.group_by_location(found.record, found.location[:n_records], found.words, start[:-1].copy(), grouped)
         with self._lock:

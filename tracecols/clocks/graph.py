@@ -21,6 +21,7 @@ from tracecols.kernels import maxplus as sweeps
 from tracecols.kernels.ranks import choose_rows, no_ranks
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
+from tracecols.vectors import offsets_of
 from tracecols.work.executors import side_by_side
 from tracecols.work.large import LargeArrays
 
@@ -121,7 +122,7 @@ class ClockGraph:
 
     def _where(self, kept: NDArray[np.bool_]) -> ClockGraph:
         """Return the graph with some of its edges."""
-        before = np.concatenate([[0], np.cumsum(kept)])
+        before = offsets_of(kept)
         names = ("head", "condition", "is_inferred")
         start = before[self.start].astype(self.start.dtype)
         return replace(self, start=start, **{name: getattr(self, name)[kept] for name in names})

@@ -42,7 +42,7 @@ from tracecols.enhance.threads.created import times_of
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 BATCH = 1 << 20
 """Number of events, or rows of side tables, that are processed at once; more only for a single process."""
@@ -216,7 +216,7 @@ class Lacking:
     """Operations of which a slice lacks participants: over before it, or preceding operations in it."""
 
     def __init__(self, members: list[MemberNumbers]) -> None:
-        n_keys = np.cumsum([0, *(m.n.size for m in members)])
+        n_keys = offsets_of([m.n.size for m in members])
         nothing = np.zeros(0, np.int64)
         channels = [np.concatenate([nothing, *(m.channel[i] for m in members)]) for i in range(5)]
         end = np.concatenate([nothing, *(m.end for m in members)])

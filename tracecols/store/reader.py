@@ -39,6 +39,7 @@ from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, await_manifest, checksum, identity, instead, part_name, reason, recognised
+from tracecols.vectors import offsets_of
 
 DAMAGED = "the store is damaged; convert the trace again"
 """What to do about a damaged store."""
@@ -426,7 +427,7 @@ class Store:
     @once
     def _bounds(self) -> NDArray[np.int64]:
         """Row of the first event of every location, and one past the last event; (n_locations + 1,)."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.n_events)])
+        return offsets_of(self.n_events)
 
     def counts(self, table: str) -> NDArray[np.int64]:
         """Return the number of rows that every location has in a table; (n_locations,) int64."""
