@@ -178,13 +178,10 @@ class GlobalDefinitions:
         # groups by what communicators record of them (kind, paradigm, members): they are looked up, or added
         found: dict[tuple[Any, ...], int] = {}
 
-        def classes(of: str) -> tuple[str, ...]:
-            kind = {"comm_self": "self", "comm_group": "group"}.get(of, "locations")
-            return (kind, "any") if of not in ("regions", "metric", "unknown") else (f"other {kind}",)
-
         def enlist(row: int, of: str, paradigm: str, members: list[int]) -> None:
             shown = () if of == "comm_self" else tuple(members)
-            for kind in classes(of):
+            own = {"comm_self": "self", "comm_group": "group"}.get(of, "locations")
+            for kind in (own, "any") if of not in ("regions", "metric", "unknown") else (f"other {own}",):
                 found.setdefault((kind, paradigm, shown), row)
                 found.setdefault((kind, None, shown), row)
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -384,7 +383,7 @@ class SlicePlanner:
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
         self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
-        self._teams(chosen)
+        self._teams()
         self._count(leaves_out)
 
     def _side(self, table: str, location: int, *columns: str) -> Columns:
@@ -553,32 +552,42 @@ class SlicePlanner:
         for location, rows in counter.left_out.items():
             self.slices[location].dropped = rows
 
-    def _teams(self, chosen: list[int]) -> None:
+    def _teams(self) -> None:
         """Add visits so that every thread is in the team instances that are open at an end of the time range.
 
         All visits then lie between FORK and JOIN, as in the whole trace: threads that left before the start enter and
         leave once more, and threads that have not begun at the end enter and leave there.
         """
         ends = [which for which, at in (("start", self._start), ("stop", self._stop)) if at is not None]
-        said = list(side_by_side(self._jobs, partial(self._said_of_teams, ends), chosen))
-        across = [teams_across(of) for of in zip(*said, strict=True)]
+
+        def counted_at(location: int) -> list[TeamsAtBorder]:
+            visits, n = self._visits_of(location), self.store.n_rows("events", location)
+            return [visits.at(getattr(self.slices[location], which), n) for which in ends]
+
+        counts = list(side_by_side(self._jobs, counted_at, self._chosen))
+        across = [teams_across(of) for of in zip(*counts, strict=True)]
         # only the counts of locations are held for the whole trace, not their visits: these are found a second time
         mine = [
             location
-            for location, of in zip(chosen, said, strict=True)
+            for location, of in zip(self._chosen, counts, strict=True)
             if any(np.isin(own.team, instances.team).any() for own, instances in zip(of, across, strict=True))
         ]
-        found = list(side_by_side(self._jobs, partial(self._visits_within, across), mine))
+
+        def visits_within(location: int) -> list[dict[tuple[int, int], TeamVisit]]:
+            visits = self._visits_of(location)
+            return [visits.within(instances) for instances in across]
+
+        found = list(side_by_side(self._jobs, visits_within, mine))
         for which, *visits in zip(ends, *found, strict=True):
             met = by_instance(visits)
             constructs = self._constructs_met_again(met) if which == "start" else {}
             for location, of_location in by_location(met).items():
                 if which == "start":
-                    self._enter_again(location, of_location, constructs)
+                    self._put_teams_at_start(location, of_location, constructs)
                 else:
-                    self._enter_at_the_end(location, of_location)
+                    self._put_teams_at_end(location, of_location)
 
-    def _enter_again(
+    def _put_teams_at_start(
         self, location: int, visits: list[TeamVisit], constructs: dict[TeamVisit, list[AddedEvent]]
     ) -> None:
         """Put a thread into the team instances open at the start, and through some constructs once more."""
@@ -586,14 +595,14 @@ class SlicePlanner:
         known = {x.row for x in planned.before}
         for v in visits:
             if v.begin < planned.start:
-                self._insert(location, self._entered_again(v, planned.start, known, constructs[v]))
+                self._insert(location, self._events_at_start(v, planned.start, known, constructs[v]))
 
-    def _enter_at_the_end(self, location: int, visits: list[TeamVisit]) -> None:
+    def _put_teams_at_end(self, location: int, visits: list[TeamVisit]) -> None:
         """Add events at the end that put a thread into the team instances open there."""
         planned = self.slices[location]
         inside: list[AddedEvent] = []
         for v in sorted(visits, key=lambda v: v.begin):
-            events = self._entered_at_the_end(v, planned.stop)
+            events = self._events_at_end(v, planned.stop)
             # a thread that forks does so in its current region; others are in no region when they begin
             if v.fork >= 0 or v.begin < planned.stop:
                 inside += events
@@ -606,22 +615,12 @@ class SlicePlanner:
         e = self._side("threads", location, "kind", "team")
         return TeamVisits(location, int(self._process[location]), e["row"], e["kind"], e["team"])
 
-    def _said_of_teams(self, ends: list[str], location: int) -> list[TeamsAtBorder]:
-        """Return the counts of a location's team visits at some ends of the time range."""
-        visits, planned, n = self._visits_of(location), self.slices[location], self.store.n_rows("events", location)
-        return [visits.at(getattr(planned, which), n) for which in ends]
-
-    def _visits_within(self, across: list[TeamInstances], location: int) -> list[dict[tuple[int, int], TeamVisit]]:
-        """Return the visits of a location in the team instances that are open at each end of the time range."""
-        visits = self._visits_of(location)
-        return [visits.within(instances) for instances in across]
-
     def _parallel_region(self, visit: TeamVisit) -> list[AddedEvent]:
         """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""
         stop = self.store.n_rows("events", visit.location) if visit.end < 0 else visit.end
         return self._first_enter(visit.location, visit.begin, stop, self._is_parallel)
 
-    def _entered_again(
+    def _events_at_start(
         self, visit: TeamVisit, start: int, known: set[int], constructs: list[AddedEvent]
     ) -> list[AddedEvent]:
         """Return the events that put a thread into a team and past its constructs; `known` are rows of open events."""
@@ -633,7 +632,7 @@ class SlicePlanner:
             return events
         return self._complete_visit(visit, events, 0 <= visit.join < start)
 
-    def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
+    def _events_at_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
         """Return the events added at the end to put a thread into a team instance that is open there."""
         region = self._parallel_region(visit)
         if visit.begin >= stop:
