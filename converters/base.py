@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,13 +84,13 @@ class Report:
 
     Parameters
     ----------
-    unknown : dict of str to int
+    unknown : Counter of str
         Number of records that were not understood, by type.
     lost : list of Loss
         Locations that could not be read completely.
     """
 
-    unknown: dict[str, int] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
     lost: list[Loss] = field(default_factory=list)
 
 

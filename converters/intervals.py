@@ -13,36 +13,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters import sides
+from tracecols.converters import nesting, sides
 from tracecols.converters.base import Batch
 from tracecols.converters.buffers import Events, empty_sides
-from tracecols.converters.nesting import (
-    AT,
-    BASE,
-    CALLS,
-    CUT,
-    DEPTH,
-    LAST,
-    LONGEST_CUT,
-    N_ATTRIBUTES,
-    N_CUT,
-    N_EVENTS,
-    N_SIDES,
-    SIDES,
-    STATE,
-    Attributes,
-    Extra,
-    Intervals,
-    Out,
-    Rules,
-    Stack,
-    leave_all,
-    write_events,
-)
 from tracecols.converters.temporary import temporary_file, write
 from tracecols.distinct import distinct, starts_run
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema.enums import COPIED_BYTES, CORRELATION, VALUE_TYPES
+from tracecols.vectors import offsets_of
 
 INTERVAL = np.dtype(
     [
@@ -71,7 +49,7 @@ ATTRIBUTES = (
 NO_STREAM = (1 << 32) - 1
 """Stream number of calls that do not wait for a single stream."""
 
-SIDE_COLUMNS = sides.side_columns(SIDES)
+SIDE_COLUMNS = sides.side_columns(sides.VALUES)
 
 SORTED_AT_ONCE = 1 << 21
 """Intervals that are sorted in memory at once."""
@@ -107,12 +85,13 @@ class References:
 
 @dataclass
 class _Piece:
-    """Intervals of one location that were added together: their range in the file, and their first and last begin."""
+    """Intervals of one location that were added together: range in the file, first and last begin, last end."""
 
     start: int
     stop: int
     low: int
     high: int
+    end: int
 
 
 class Gathered:
@@ -121,7 +100,6 @@ class Gathered:
     def __init__(self) -> None:
         self._file: BinaryIO = temporary_file()
         self._pieces: dict[int, list[_Piece]] = {}
-        self._spans: dict[int, tuple[int, int]] = {}
         self._n = 0
 
     def add(self, location: NDArray[np.int64], intervals: NDArray[Any]) -> None:
@@ -132,26 +110,23 @@ class Gathered:
         location, intervals = location[order], intervals[order]
         bounds = np.flatnonzero(starts_run(location))
         for start, stop in zip(bounds.tolist(), [*bounds[1:].tolist(), location.size], strict=True):
-            begin = intervals["begin"][start:stop]
-            pieces = self._pieces.setdefault(int(location[start]), [])
-            pieces.append(_Piece(self._n + start, self._n + stop, int(begin.min()), int(begin.max())))
-            low, high = self._spans.get(int(location[start]), (pieces[-1].low, pieces[-1].high))
-            high = max(high, int(intervals["end"][start:stop].max()))
-            self._spans[int(location[start])] = min(low, pieces[-1].low), high
+            begin, end = intervals["begin"][start:stop], intervals["end"][start:stop]
+            times = int(begin.min()), int(begin.max()), int(end.max())
+            self._pieces.setdefault(int(location[start]), []).append(_Piece(self._n + start, self._n + stop, *times))
         write(self._file, intervals.tobytes())
         self._n += intervals.size
 
     def span(self, location: int) -> tuple[int, int]:
         """Return the first begin and the last end of a location that has intervals."""
-        return self._spans[location]
+        pieces = self._pieces[location]
+        return min(p.low for p in pieces), max(max(p.high, p.end) for p in pieces)
 
     def count(self, location: int) -> int:
         """Return the number of intervals of a location."""
         return sum(p.stop - p.start for p in self._pieces.get(location, []))
 
     def sort(self, location: int, file: BinaryIO) -> None:
-        """Append the intervals of a location to a file, in order of their begins, enclosing ones first, else as they
-        were added."""
+        """Append the intervals of a location to a file by begin, enclosing ones first, else as they were added."""
         pieces = self._pieces.get(location, [])
         if not pieces:
             return
@@ -206,52 +181,46 @@ class Nested:
 
 @dataclass
 class Writer:
-    """Writes the events of one location."""
+    """Writes the events of one location; `nested` are the changes made to its intervals."""
 
-    extra: Extra
-    are: int = CALLS
-    """Type of the intervals: `CALLS`, `KERNELS` or `NESTED`."""
-    keeps: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
-    """(n_regions,): see `Rules`."""
-    last: int = np.iinfo(np.int64).max
-    """Latest end of intervals, and the end of open ones."""
+    rules: nesting.Rules
     nested: Nested = field(default_factory=Nested)
 
     def __post_init__(self) -> None:
-        self._state = np.zeros(STATE, np.int64)
-        self._state[LAST] = np.iinfo(np.int64).min
-        self._stack = empty(Stack, 1 << 6)
+        self._state = np.zeros(nesting.STATE, np.int64)
+        self._state[nesting.LAST] = np.iinfo(np.int64).min
+        self._stack = empty(nesting.Stack, 1 << 6)
         self._resize(ROWS)
 
     def _resize(self, rows: int) -> None:
-        self._out = Out(empty(Events, rows), empty_sides(rows), empty(Attributes, 4 + 2 * rows))
+        self._out = nesting.Out(empty(Events, rows), empty_sides(rows), empty(nesting.Attributes, 4 + 2 * rows))
 
     def batches(self, pieces: Iterator[NDArray[Any]]) -> Iterator[Batch]:
         """Yield the events of intervals in order; the arrays are reused by the next batch."""
-        state, rules = self._state, Rules(self.are, self.last, self.keeps, self.extra)
+        state, rules = self._state, self.rules
         for found in pieces:
             begin, end, region, operation = (
                 np.ascontiguousarray(found[name]) for name in ("begin", "end", "region", "operation")
             )
             attributes = np.stack([found[column].astype(np.int64) for _, column, _ in ATTRIBUTES])
-            intervals = Intervals(begin, end, region, operation, attributes)
-            state[AT] = 0
-            while not write_events(intervals, rules, self._stack, self._out, state):
-                if state[DEPTH] == self._stack.end.size:
+            intervals = nesting.Intervals(begin, end, region, operation, attributes)
+            state[nesting.AT] = 0
+            while not nesting.write_events(intervals, rules, self._stack, self._out, state):
+                if state[nesting.DEPTH] == self._stack.end.size:
                     self._stack = doubled(self._stack)
-                elif state[N_EVENTS]:
+                elif state[nesting.N_EVENTS]:
                     yield self._batch()
                 else:
                     self._resize(2 * self._out.events.time.size)
-        while not leave_all(self.extra, self._stack, self._out, state):
+        while not nesting.leave_all(rules.extra, self._stack, self._out, state):
             yield self._batch()
         yield self._batch()
-        self.nested = Nested(*(int(state[k]) for k in (N_CUT, LONGEST_CUT, CUT)))
+        self.nested = Nested(*(int(state[k]) for k in (nesting.N_CUT, nesting.LONGEST_CUT, nesting.CUT)))
 
     def _batch(self) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         state = self._state
-        n, n_sides, n_attributes = (int(state[k]) for k in (N_EVENTS, N_SIDES, N_ATTRIBUTES))
+        n, n_sides, n_attributes = (int(state[k]) for k in (nesting.N_EVENTS, nesting.N_SIDES, nesting.N_ATTRIBUTES))
         batch = Batch(
             first(self._out.events, n)._asdict(), sides.side_tables(SIDE_COLUMNS, first(self._out.sides, n_sides))
         )
@@ -259,8 +228,8 @@ class Writer:
             row, which, value = first(self._out.attributes, n_attributes)
             types = np.array([VALUE_TYPES.index(t) for *_, t in ATTRIBUTES], np.uint8)
             batch.sides["attributes"] = {"row": row, "attribute": which, "type": types[which], "value": value}
-        state[BASE] += n
-        state[[N_EVENTS, N_SIDES, N_ATTRIBUTES]] = 0
+        state[nesting.BASE] += n
+        state[[nesting.N_EVENTS, nesting.N_SIDES, nesting.N_ATTRIBUTES]] = 0
         return batch
 
 
@@ -270,7 +239,7 @@ class Sorted:
 
     def __init__(self, gathered: Gathered, locations: Sequence[int]) -> None:
         self.counts = [gathered.count(i) for i in locations]
-        self._start = np.concatenate([[0], np.cumsum(np.array(self.counts, np.int64))]).astype(np.int64)
+        self._start = offsets_of(self.counts)
         with temporary_file() as file:
             for location in locations:
                 gathered.sort(location, file)

@@ -1,5 +1,4 @@
-"""Operations of NCCL, RCCL and oneCCL, found by their names in recordings, for all formats that record their
-kernels."""
+"""Operations of NCCL, RCCL and oneCCL, found by the names of kernels, ranges and functions."""
 
 from __future__ import annotations
 
@@ -113,7 +112,6 @@ _BYTES = {
 
 
 def bytes_of_type(name: str) -> int:
-    """Return the number of bytes of an element of a type, in any spelling (`BFloat16`, `c10::Half`, `long int`); 0 if
-    unknown."""
+    """Return the bytes of an element of a type in any spelling (`BFloat16`, `c10::Half`, `long int`); 0 if unknown."""
     plain = re.sub(r"c10::|nccl|<|>|[\s_]", "", name).lower()
     return _BYTES.get(plain, 0)

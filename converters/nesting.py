@@ -23,20 +23,6 @@ CALLS, KERNELS, NESTED = range(3)
 """Types of intervals: calls of a thread and kernels of a stream, which may overlap in inexact recordings; or intervals
 that enclose or follow each other already."""
 
-SIDES = {
-    K.MPI_COLLECTIVE_BEGIN: [],
-    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
-    K.NON_BLOCKING_COLLECTIVE_REQUEST: ["request"],
-    K.NON_BLOCKING_COLLECTIVE_COMPLETE: ["op", "communicator", "root", "sent", "received", "request"],
-    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
-    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
-    K.MPI_ISEND_COMPLETE: ["request"],
-    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
-    K.MPI_IRECV_REQUEST: ["request"],
-    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
-}
-"""Events of operations: columns that the values of each kind fill, in order."""
-
 
 class Extra(NamedTuple):
     """Events of the operations that intervals represent, besides ENTER and EXIT."""
@@ -48,10 +34,9 @@ class Extra(NamedTuple):
     kind: NDArray[np.uint8]
     """(n,): `EventKind`."""
     values: NDArray[np.int64]
-    """(n, N_VALUES): in the order that the converter declares for the kind."""
+    """(n, N_VALUES): in the order of `sides.VALUES`."""
     region: NDArray[np.int32]
-    """(n_operations,): region of the operation if it cannot be determined from the interval alone; -1: that of the
-    interval."""
+    """(n_operations,): region of the operation; -1: that of the interval."""
 
     @classmethod
     def none(cls, n: int) -> Extra:
@@ -78,7 +63,7 @@ class OperationEvents:
         self.parts.append((operations, np.full(n, int(at_end)), np.full(n, int(kind)), values))
 
     def add_collectives(self, operations: NDArray[np.int64], *columns: NDArray[np.int64]) -> None:
-        """Add the events of collective operations; columns are those of `SIDES`."""
+        """Add the events of collective operations; columns are those of `sides.VALUES`."""
         self.add_many(operations, False, K.MPI_COLLECTIVE_BEGIN)
         self.add_many(operations, True, K.MPI_COLLECTIVE_END, *columns)
 
@@ -122,11 +107,11 @@ class Rules(NamedTuple):
     """Rules for converting the intervals of a location to events."""
 
     are: int
-    """`CALLS`, `KERNELS` or `NESTED`."""
+    """Type of the intervals: `CALLS`, `KERNELS` or `NESTED`."""
     last: int
     """Latest end of intervals, and the end of open ones."""
     keeps: NDArray[np.uint8]
-    """(n_regions,): 1 for regions of kernels that are not shortened."""
+    """(n_regions,): 1 for regions of kernels that are not shortened; of `KERNELS` only."""
     extra: Extra
 
 

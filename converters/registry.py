@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -50,22 +50,29 @@ def _is_paraver(path: Path) -> bool:
     return begins_as_paraver(path)
 
 
-def _files(package: str) -> Callable[[tuple[Path, ...]], Source]:
-    return lambda files: _archive(package, files, files[0].parent)
+def _of_files(name: str, endings: tuple[str, ...], module: str, begin: bytes, pattern: str) -> Format:
+    """Return a built-in format whose traces may have a file for each rank.
 
+    `module` has the function that finds them, and the endings of such files. It is imported only for files that may
+    begin with `begin`, and for folders with entries of the pattern.
+    """
+    package = module.partition(".")[0]
 
-def _open_kineto(path: Path) -> Source:
-    from tracecols.converters.kineto.files import ENDINGS, files_of
+    def finder() -> Any:
+        return import_module(f"tracecols.converters.{module}")
 
-    files = files_of(path)
-    return _with_note(_archive("kineto", files, path), files, path, ENDINGS)
+    def open_found(path: Path) -> Source:
+        files = finder().files_of(path) or (path,)
+        return _with_note(_archive(package, files, path), files, path, finder().ENDINGS)
 
+    def recognises(path: Path) -> bool:
+        may_be = _may_begin(path, begin) if path.is_file() else any(path.glob(pattern))
+        return may_be and bool(finder().files_of(path))
 
-def _open_nsight(path: Path) -> Source:
-    from tracecols.converters.nsight.tables import exports_of
+    def open_given(files: tuple[Path, ...]) -> Source:
+        return _archive(package, files, files[0].parent)
 
-    files = exports_of(path) or (path,)
-    return _with_note(_archive("nsight", files, path), files, path, ARCHIVES[8:])
+    return Format(name, endings, open_found, recognises=recognises, open_files=open_given)
 
 
 def _with_note(source: Source, files: Sequence[Path], path: Path, endings: tuple[str, ...]) -> Source:
@@ -81,22 +88,6 @@ def _with_note(source: Source, files: Sequence[Path], path: Path, endings: tuple
     return source
 
 
-def _is_kineto(path: Path) -> bool:
-    if not (_may_begin(path, b"{") if path.is_file() else any(path.glob("*.json*"))):
-        return False
-    from tracecols.converters.kineto.files import files_of
-
-    return bool(files_of(path))
-
-
-def _is_nsight(path: Path) -> bool:
-    if path.is_file() and not _may_begin(path, b"SQLite format 3"):
-        return False
-    from tracecols.converters.nsight.tables import exports_of
-
-    return bool(exports_of(path))
-
-
 def _choose_epilog(anchors: list[Path]) -> list[Path]:
     """Prefer the merged trace of an EPIK archive to the archive's definitions (.esd)."""
     merged = {p.name.partition(".")[0] for p in anchors if p.suffix != ".esd"}
@@ -107,15 +98,14 @@ FORMATS = (
     Format("OTF2", ARCHIVES[:1], partial(_archive, "otf2")),
     Format("EPILOG", ARCHIVES[1:4], partial(_archive, "epilog"), _choose_epilog),
     Format("Paraver", ARCHIVES[4:6], partial(_archive, "paraver"), recognises=_is_paraver),
-    Format("Kineto", ARCHIVES[6:8], _open_kineto, recognises=_is_kineto, open_files=_files("kineto")),
-    Format("Nsight Systems", ARCHIVES[8:], _open_nsight, recognises=_is_nsight, open_files=_files("nsight")),
+    _of_files("Kineto", ARCHIVES[6:8], "kineto.files", b"{", "*.json*"),
+    _of_files("Nsight Systems", ARCHIVES[8:], "nsight.tables", b"SQLite format 3", "*"),
 )
 """The built-in formats."""
 
 
 def installed() -> list[Format]:
-    """Return the formats that installed packages provide. Raises SourceError if one of them cannot be loaded or is not
-    a format."""
+    """Return the formats of installed packages. Raises SourceError if one cannot be loaded, or is not a format."""
     result: list[Format] = []
     for point in packages.points_of(GROUP):
         where = f"the plug-in {point.name!r} ({point.value})"

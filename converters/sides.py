@@ -13,6 +13,22 @@ from tracecols.converters.buffers import Sides
 from tracecols.kernels.kernel import kernel
 from tracecols.schema import KINDS, SIDE_TABLES, EventKind
 
+_MESSAGE, _OPERATION = ("peer", "communicator", "tag", "length"), ("op", "communicator", "root", "sent", "received")
+VALUES: dict[EventKind, tuple[str, ...]] = {
+    EventKind.MPI_SEND: _MESSAGE,
+    EventKind.MPI_ISEND: (*_MESSAGE, "request"),
+    EventKind.MPI_ISEND_COMPLETE: ("request",),
+    EventKind.MPI_RECV: _MESSAGE,
+    EventKind.MPI_IRECV: (*_MESSAGE, "request"),
+    EventKind.MPI_IRECV_REQUEST: ("request",),
+    EventKind.MPI_COLLECTIVE_BEGIN: (),
+    EventKind.MPI_COLLECTIVE_END: _OPERATION,
+    EventKind.NON_BLOCKING_COLLECTIVE_REQUEST: ("request",),
+    EventKind.NON_BLOCKING_COLLECTIVE_COMPLETE: (*_OPERATION, "request"),
+}
+"""The columns that the values of decoded events fill, in order: messages and collective operations of all formats but
+OTF2, whose records have an order of their own."""
+
 
 @kernel
 def gather_fields(event, kind, values, is_member, position, row, row_kind, columns):

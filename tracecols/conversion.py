@@ -29,12 +29,10 @@ from tracecols.work.cluster import Cluster, default_scratch, working_on
 from tracecols.work.executors import Executor, Threads
 from tracecols.work.executors import Report as Done
 from tracecols.work.jobs import n_jobs
+from tracecols.work.progress import Progress
 
 if TYPE_CHECKING:
     from distributed import Client
-
-Progress = Callable[[int, int], None]
-"""Called with the number of events done and their total number."""
 
 
 def store_name(source: Given) -> Path:

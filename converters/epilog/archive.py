@@ -1,5 +1,4 @@
-"""An EPILOG trace as a source of definition tables and event columns: a merged file, or the archive of its
-processes."""
+"""An EPILOG trace, a merged file or the archive of its processes, as a source of definitions and event columns."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind
 from tracecols.schema.kinds import GET_COMPLETION
+from tracecols.vectors import offsets_of
 
 ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
@@ -49,9 +49,8 @@ def _columns() -> dict[EventKind, list[str]]:
         if event.kind not in (EventKind.ENTER, EventKind.EXIT):
             known = result.setdefault(event.kind, [])
             known += [name for name, _ in event.fields if name not in known]
-    p2p = ["peer", "communicator", "tag", "length", "request"]
     for kind in (EventKind.MPI_SEND, EventKind.MPI_ISEND, EventKind.MPI_RECV, EventKind.MPI_IRECV):
-        result[kind] = p2p
+        result[kind] = [*sides.VALUES[kind]]
     result[EventKind.MPI_COLLECTIVE_END].append("op")
     result[EventKind.RMA_COLLECTIVE_END].append("op")
     result[EventKind.MEASUREMENT_ON_OFF].append("mode")
@@ -117,8 +116,28 @@ def _clock_of(path: Path, offsets: list[tuple[float, float]]) -> decode.Clock:
     return NO_OFFSET._replace(local=l0, offset=o0, slope=slope)
 
 
+class SortedRecords(NamedTuple):
+    """The records of a file by location, and those whose order among records of the same time is listed (ties)."""
+
+    offsets: NDArray[np.int64]
+    start: NDArray[np.int64]
+    """`offsets` and `start`: (n_records,) and (n_locations + 1,), start of the offsets of each location."""
+    tied_at: NDArray[np.int64]
+    tied_place: NDArray[np.int64]
+    tie_start: NDArray[np.int64]
+    """`tied_at`, `tied_place` and `tie_start`: offset and place of each tie, and start of those of each location."""
+    n_coincident: int
+    """Number of times within a tick of the previous one."""
+
+    def of(self, location: int) -> decode.LocationRecords:
+        """Return the records of a location."""
+        offsets = self.offsets[self.start[location] : self.start[location + 1]]
+        tied = slice(self.tie_start[location], self.tie_start[location + 1])
+        return decode.LocationRecords(offsets, np.searchsorted(offsets, self.tied_at[tied]), self.tied_place[tied])
+
+
 class EventFile:
-    """The events of one file, sorted by location.
+    """The events of one file, counted by location.
 
     Parameters
     ----------
@@ -182,28 +201,19 @@ class EventFile:
         decode.walk_records(self.bytes, self.table, self._locations, scales, state, counts, notes, unknown)
         return state
 
-    def sort(self, resolution: int) -> int:
-        """Note the offsets of each location's records; return the number of times within a tick of the previous one."""
+    def sorted(self, resolution: int) -> SortedRecords:
+        """Find the records of each location."""
         n = self.n_records.size
-        self._start = np.concatenate([[0], np.cumsum(self.n_records)])
-        self._offsets = scratch(self.total, np.int64)
+        start, offsets = offsets_of(self.n_records), scratch(self.total, np.int64)
         rest = np.zeros(n, np.int64)
         counts = decode.Counts(rest, rest, rest, self._fault_at, np.zeros(n, np.int64))
         tied_at, tied_location, tied_place = (np.empty(self.n_tied, np.int64) for _ in range(3))
-        notes = decode.Notes(
-            self._offsets, self._start[:-1].copy(), tied_at, tied_location, tied_place, self._first_place
-        )
+        notes = decode.Notes(offsets, start[:-1].copy(), tied_at, tied_location, tied_place, self._first_place)
         state = self._walk(np.array([float(resolution)]), counts, notes, np.zeros(256, np.int64))
         order = np.argsort(tied_location, kind="stable")
-        self._tie_start = np.searchsorted(tied_location[order], np.arange(n + 1))
-        self._tied_at, self._tied_place = tied_at[order], tied_place[order]
-        return int(state[decode.COINCIDENT])
-
-    def records(self, location: int) -> decode.LocationRecords:
-        """Return the records of a location."""
-        offsets = self._offsets[self._start[location] : self._start[location + 1]]
-        tied = slice(self._tie_start[location], self._tie_start[location + 1])
-        return decode.LocationRecords(offsets, np.searchsorted(offsets, self._tied_at[tied]), self._tied_place[tied])
+        tie_start = np.searchsorted(tied_location[order], np.arange(n + 1))
+        n_coincident = int(state[decode.COINCIDENT])
+        return SortedRecords(offsets, start, tied_at[order], tied_place[order], tie_start, n_coincident)
 
 
 def _empty_buffers() -> decode.Buffers:
@@ -240,7 +250,7 @@ class Archive:
         major, minor = divmod(container.version, 1000)
         self.format = f"EPILOG {major}.{minor}" + ("" if self.is_merged else ", archive")
         self._rows = [d.rows[k] for k in _KINDS]
-        self._unknown = dict(d.unknown)
+        self._unknown = d.unknown
         if self.is_merged:
             self._open_merged(container)
         else:
@@ -253,15 +263,15 @@ class Archive:
         for file, _, _ in self._files:
             counts += file.n_rows
             for code in np.flatnonzero(file.unknown).tolist():
-                self._unknown[code] = self._unknown.get(code, 0) + int(file.unknown[code])
+                self._unknown[code] += int(file.unknown[code])
         d.tables["locations"]["n_events"] = counts.tolist()
         total = sum(f.total for f, _, _ in self._files)
-        coincident = sum(f.sort(self.clock.resolution) for f, _, _ in self._files)
+        self._sorted = [f.sorted(self.clock.resolution) for f, _, _ in self._files]
         facts = {
             "byte order": "big" if container.big else "little",
             "records": total,
             "records earlier than the one before": sum(f.disorder for f, _, _ in self._files),
-            "times less than a tick apart": coincident,
+            "times less than a tick apart": sum(s.n_coincident for s in self._sorted),
             "definitions missing among others": d.n_missing,
         }
         self.properties: dict[str, Any] = {k: v for k, v in facts.items() if v}
@@ -369,7 +379,7 @@ class Archive:
         self, location: int, file: EventFile, clock: decode.Clock, ids: decode.Identifiers, state: NDArray[np.int64]
     ) -> Iterator[Batch]:
         """Decode the records of a location and yield full buffers; the remaining events stay in the buffers."""
-        here, buffers = file.records(location), self._buffers.value
+        here, buffers = self._sorted[self._file_of[location]].of(location), self._buffers.value
         ticks = clock._replace(start=self._start, resolution=float(self.clock.resolution))
         meanings = decode.Meanings(file.table, ids, self._communicators, self._regions, ticks, self._n_counters)
         while True:

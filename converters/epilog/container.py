@@ -21,8 +21,7 @@ MAGIC = b"EPILOG\0"
 HEADER = 10
 LITTLE, BIG = 1, 2
 MAX_RATIO = 100
-"""Maximum ratio of unpacked to stored size of a gzip'ed file. Records hold times and numbers: real traces become 2 to
-10 times as large."""
+"""Maximum ratio of unpacked to stored size of a gzip'ed file; real traces become 2 to 10 times as large."""
 MIN_LIMIT = 1 << 22
 """Unpacked size that is accepted for any gzip'ed file, in bytes."""
 DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what precedes"

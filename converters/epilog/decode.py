@@ -129,8 +129,7 @@ class Notes(NamedTuple):
     """Offsets and tie orders noted by a walk."""
 
     offsets: NDArray[np.int64]
-    """(n_records,): offset of each record, attributes included, ordered by location. If it is empty, the walk only
-    counts."""
+    """(n_records,): offset of each record and its attributes, by location. If it is empty, the walk only counts."""
     free: NDArray[np.int64]
     """(n_locations,): next free element of each location."""
     tied_at: NDArray[np.int64]
@@ -378,8 +377,7 @@ def walk_plain(file, table, locations, scales, counts, notes, state):
 
 @part
 def find_event(file, table, unknown, state):
-    """Advance to the next event record, or to the end of the file; `state[HEAD]` is the first attribute before it, -1
-    none."""
+    """Advance to the next event record or the end; `state[HEAD]` is the first attribute before it, -1 none."""
     data = file.data
     n, p = data.size, state[AT]
     why = END

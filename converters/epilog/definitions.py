@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIO
 from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
 from tracecols.errors import SourceError
 from tracecols.schema.enums import COLLECTIVE_OPS
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, offsets_of
 
 UNDEFINED = 0xFFFFFFFF
 
@@ -76,7 +76,7 @@ def parse(container: Container, at: int, name: str, fields: tuple[str, ...], bod
 
 
 def _known_records(
-    container: Container, unknown: dict[int, int], events_from: int = 256
+    container: Container, unknown: Counter[int], events_from: int = 256
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Yield position, type and fields of definitions; `unknown` counts those of unknown types, by type. Types from
     `events_from` on are events, which are refused."""
@@ -94,14 +94,14 @@ def _known_records(
             raise container.error(at, f"more than {MAX_UNKNOWN:,} definitions are of no known type")
 
 
-def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], dict[int, int], int]:
+def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any]]], Counter[int], int]:
     """Read records up to LAST_DEF, or to the end of a file that holds definitions only.
 
     Returns the records by type, in order, with continued records joined; the number of records of each unknown type;
     and the offset at which the events begin.
     """
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    unknown: dict[int, int] = defaultdict(int)
+    unknown = Counter[int]()
     for at, name, record in _known_records(container, unknown, events_from=100):
         if name in CONTINUED:
             whole = found[CONTINUED[name]]
@@ -123,7 +123,7 @@ def read_definitions(container: Container) -> tuple[dict[str, list[dict[str, Any
 def sorted_members(processes: list[list[int]]) -> tuple[Ints, Ints, Ints]:
     """Return the members of communicators, whose processes are given in the order of ranks, for the decoder: start of
     each communicator's members, the processes of each in ascending order, and their ranks."""
-    start = np.cumsum([0, *map(len, processes)]).astype(np.int64)
+    start = offsets_of([len(ranks) for ranks in processes])
     pairs = [(p, r) for ranks in processes for p, r in sorted((p, r) for r, p in enumerate(ranks))]
     members, ranks = (np.array([x[i] for x in pairs], np.int64) for i in (0, 1))
     return start, members, ranks
@@ -153,7 +153,7 @@ def read_map(container: Container) -> dict[int, Section]:
             section.maps.setdefault(name, {}).update(pairs)
         idmap.clear()
 
-    for at, name, record in _known_records(container, defaultdict(int)):
+    for at, name, record in _known_records(container, Counter()):
         if name == "IDMAP_CNT":
             if not idmap:
                 raise container.error(at, "an IDMAP_CNT record continues nothing")
@@ -198,7 +198,7 @@ class Definitions(DefinitionTables):
         Number of events that the trace states; 0 unknown.
     events_at : int
         Offset at which the events begin.
-    unknown : dict of int to int
+    unknown : Counter of int
     n_missing : int
         Number of undefined identifiers from 0 up to the largest one: all known writers number definitions from 0.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,11 @@ from tracecols.converters.kineto import operations
 from tracecols.converters.kineto.definitions import Definitions
 from tracecols.converters.kineto.operations import Instance, Member, Operations
 from tracecols.converters.kineto.recording import MOST_RANKS, Located, Recording, whole
-from tracecols.converters.nesting import NESTED, OperationEvents
+from tracecols.converters.nesting import NESTED, OperationEvents, Rules
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.schema import EventKind as K
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 _HOST = re.compile(r"(.+?)_(\d+)\.\d+(\.pt)?\.trace\.json(\.gz)?")
@@ -52,9 +52,8 @@ class Archive:
     that of the file, or the folder of all files."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
-        self.path, self.format = path, "Kineto"
-        with ThreadPoolExecutor(min(n_jobs(None), len(files))) as pool:
-            recordings = list(pool.map(Recording, files))
+        self.path, self.files, self.format = path, tuple(files), "Kineto"
+        recordings = list(side_by_side(n_jobs(None), Recording, files))
         for recording in recordings:
             if not recording.places:
                 raise SourceError(
@@ -234,7 +233,8 @@ class Archive:
         fault = self._recordings[number].fault
         if fault and not salvage:
             raise SourceError(fault)
-        yield from Writer(self._extra[location], NESTED).batches(self._pieces(location, number))
+        rules = Rules(NESTED, np.iinfo(np.int64).max, np.zeros(0, np.uint8), self._extra[location])
+        yield from Writer(rules).batches(self._pieces(location, number))
         if fault:
             report.lost.append(Loss(location, -1, fault.splitlines()[0]))
 
@@ -290,8 +290,7 @@ def _ranks_of(recordings: Sequence[Recording]) -> tuple[list[int], str]:
 
 
 def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
-    """Return the number of ranks of the run, at least the number given. Raises SourceError if files disagree, or if a
-    rank is not below it."""
+    """Return the number of ranks of the run. Raises SourceError if files disagree, or a rank is not below it."""
     sizes = {size: r.path for r in recordings if (size := whole(r.distributed.get("world_size"), MOST_RANKS)) > 0}
     if len(sizes) > 1:
         (one, first), (other, second), *_ = sorted(sizes.items())
@@ -307,8 +306,7 @@ def _world_size(recordings: Sequence[Recording], ranks: Sequence[int]) -> int:
 
 
 def _host_of(recording: Recording) -> str:
-    """Return the host of a file, from its content, else from its name if that also has the number of its process; empty
-    if unknown."""
+    """Return the host of a file, from its content, or its name if that has its process, too; empty if unknown."""
     for key in ("hostname", "host_name"):
         if isinstance(recording.head.get(key), str):
             return str(recording.head[key])

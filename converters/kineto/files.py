@@ -48,16 +48,15 @@ ENDINGS = (".json", ".json.gz")
 """File name endings of files in a folder that may belong to a trace."""
 
 
-def files_of(path: Path) -> list[Path]:
-    """Return the files of a trace: one file, or those in a folder that are traces of the PyTorch profiler; may be
-    empty."""
+def files_of(path: Path) -> tuple[Path, ...]:
+    """Return the files of a trace: a file, or those of a folder, that begin as one; empty if there is none."""
     if not path.is_dir():
-        return [path] if begins_as_kineto(path) else []
+        return (path,) if begins_as_kineto(path) else ()
     try:
         found = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
     except OSError:
-        return []
-    return [file for file in found if begins_as_kineto(file)]
+        return ()
+    return tuple(file for file in found if begins_as_kineto(file))
 
 
 class Text:

@@ -75,8 +75,7 @@ class Member:
     root: int = -1
     """Rank in the group; -1 none."""
     named: tuple[int, int] = (-1, -1)
-    """Of a message, the ranks in the group of its rank and its partner that the range around its launch names; -1
-    unknown."""
+    """Of a message, the ranks in the group of both sides that the range around its launch names; -1 unknown."""
 
 
 @dataclass
@@ -191,10 +190,10 @@ def _understand(m: Member, kernel: str, title: str, around: dict[str, Any]) -> N
     if m.stream == GLOO:
         by_name, title = None, kernel
     declared = find_operation(named) if isinstance(named, str) else find_operation(title) if title else None
-    is_told = isinstance(named, str) or bool(title)
+    is_named = isinstance(named, str) or bool(title)
     if declared is not None and fits_kernel(declared, by_name):
         m.operation = declared
-    elif not is_told:
+    elif not is_named:
         m.operation = by_name
     if m.operation is None:
         return

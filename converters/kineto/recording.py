@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -99,8 +100,7 @@ class Place:
     """0; for slices of a stream that overlap its collective operations 1, ..."""
     slices: Located
     is_gloo: bool = False
-    """Whether it is a thread of gloo, which executes collective operations that other threads request, like a
-    stream."""
+    """Whether it is a thread of gloo, which executes the collective operations of other threads, as streams do."""
 
 
 def _new_names(n: int, n_bytes: int) -> scan.Names:
@@ -114,6 +114,126 @@ def _nothing_known() -> scan.Known:
     """Make tables of texts, threads and streams, which grow."""
     slots = empty(scan.Slots, 1 << 8)._replace(slots=np.full(1 << 10, -1, np.int64))
     return scan.Known(_new_names(scan.MOST_CATEGORIES, 1 << 16), _new_names(1 << 12, 1 << 18), slots)
+
+
+class _Reader:
+    """Reads the events of a file; slices go to a temporary file as rows, see `ROW`.
+
+    `head`, `fault`, `details`, `syncs` and `thread_names` are those of `Recording`; `rows` are the rows of the slices
+    that have details, and `n_rows` is the number of all.
+    """
+
+    def __init__(self, path: Path, file: BinaryIO) -> None:
+        self.head: dict[str, Any] = {}
+        self.fault = ""
+        self.details: list[Detail] = []
+        self.rows: list[int] = []
+        self.syncs: list[tuple[int, ...]] = []
+        self.thread_names: dict[tuple[int, int], str] = {}
+        self.n_rows = 0
+        self.known = _nothing_known()
+        self.state, fields = np.zeros(scan.SCAN_STATE, np.int64), np.zeros(scan.FIELDS, np.int64)
+        self._counts = np.zeros((scan.MOST_CATEGORIES, len(scan.PHASES)), np.int64)
+        # the known categories have the first numbers
+        for category in scan.CATEGORIES:
+            fields[1:3] = 0, len(category)
+            data = np.frombuffer(category.encode() + b'"', np.uint8)
+            scan.number_category(data, fields, self.known.categories, self.state)
+        has_events = False
+        try:
+            for key, value, text in read_values(path):
+                if key == "traceEvents":
+                    has_events = True
+                    self._read_events(text, fields, file)
+                else:
+                    self.head[key] = value
+        except SourceError as error:
+            if not has_events:
+                raise
+            self.fault = str(error)
+        if not has_events:
+            raise SourceError(
+                f"{path} has no traceEvents\n"
+                "  expected a trace of the PyTorch profiler, as its export_chrome_trace writes it"
+            )
+
+    def _read_events(self, text: Text, fields: Ints, file: BinaryIO) -> None:
+        """Read all events, and write the slices to a file."""
+        state, slices, details = self.state, empty(scan.Slices, ROWS), empty(scan.Details, DETAILS)
+        while True:
+            state[scan.AT] = text.at
+            why = scan.scan_events(text.data, text.size, fields, self.known, slices, details, self._counts, state)
+            self._keep(text, slices, details, file)
+            text.at = int(state[scan.AT])
+            if why == scan.END:
+                return
+            if why in WHAT_IS_WRONG:
+                raise text.wrong(WHAT_IS_WRONG[why])
+            if why == scan.NAMES_FULL:
+                self.known = self.known._replace(names=doubled(self.known.names))
+                scan.rehash(self.known.names, int(state[scan.N_NAMES]))
+            elif why == scan.SLOTS_FULL:
+                if self.known.slots.pid.size >= MOST_LOCATIONS:
+                    raise text.wrong(
+                        f"there are more than {MOST_LOCATIONS:,} threads and streams, with that of the event"
+                    )
+                self.known = self.known._replace(slots=doubled(self.known.slots))
+                scan.rehash_slots(self.known.slots, int(state[scan.N_SLOTS]))
+            elif why == scan.INCOMPLETE and not text.more():
+                raise text.cut()
+
+    def _keep(self, text: Text, slices: scan.Slices, details: scan.Details, file: BinaryIO) -> None:
+        """Store the contents of the buffers, and empty them."""
+        n, n_details = int(self.state[scan.N_SLICES]), int(self.state[scan.N_DETAILS])
+        for d in range(n_details):
+            words = text.data[int(details.start[d]) : int(details.end[d])].tobytes()
+            if details.kind[d] == scan.METADATA:
+                self._name(words)
+                continue
+            given = parsed(words) if words else {}
+            given = given if isinstance(given, dict) else {}
+            if details.kind[d] == scan.SYNC:
+                self.syncs.append(tuple(whole(given.get(name), NO_STREAM) for name in SYNC))
+                continue
+            self.details.append(Detail(int(details.kind[d]), {k: given[k] for k in PARAMETERS if k in given}))
+            self.rows.append(self.n_rows + int(details.slice[d]))
+        if n:
+            rows = np.empty(n, ROW)
+            for column in slices._fields:
+                rows[column] = getattr(slices, column)[:n]
+            write(file, rows.view(np.uint8).data)
+        self.n_rows += n
+        self.state[[scan.N_SLICES, scan.N_DETAILS]] = 0
+
+    def _name(self, words: bytes) -> None:
+        """Keep the name of a thread."""
+        event = parsed(words) if b'"thread_name"' in words else {}
+        given = event.get("args") if isinstance(event, dict) and event.get("name") == "thread_name" else None
+        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+            return
+        # up to 2022, threads are texts
+        pid, tid = (
+            int(n) if isinstance(n, str) and re.fullmatch(r"[0-9]{1,18}", n) else n
+            for n in (event.get("pid"), event.get("tid"))
+        )
+        if isinstance(pid, int) and isinstance(tid, int):
+            self.thread_names[pid, tid] = given["name"]
+
+    def names(self) -> list[tuple[int, str]]:
+        """Return category and text of the names of slices."""
+        names, n = self.known.names, int(self.state[scan.N_NAMES])
+        texts = (_text(names.text[start:stop].tobytes()) for start, stop in pairwise(names.start[: n + 1].tolist()))
+        return list(zip(names.what[:n].tolist(), texts, strict=True))
+
+    def left_out(self) -> Counter[tuple[str, str]]:
+        """Return the number of events that are not slices of threads and streams, by category and phase."""
+        categories, n = self.known.categories, int(self.state[scan.N_CATEGORIES])
+        found = Counter[tuple[str, str]]()
+        for k, phase in np.argwhere(self._counts).tolist():
+            if scan.PHASES[phase] != "X" or not 0 < k <= scan.LAST_KEPT:
+                name = categories.text[slice(*categories.start[k : k + 2])].tobytes() if k < n else b"..."
+                found[_text(name), scan.PHASES[phase]] += int(self._counts[k, phase])
+        return found
 
 
 class Recording:
@@ -135,8 +255,8 @@ class Recording:
         Category and text of the names of slices.
     places : list of Place
         Threads, and then streams.
-    thread_names, process_names : dict
-        Names by process and thread; by process.
+    thread_names : dict of (int, int) to str
+        Names by process and thread.
     details : list of Detail
         Arguments of kernels of collective operations, and of the operators and annotations that describe them.
     syncs : list of tuple of int
@@ -151,163 +271,64 @@ class Recording:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.head: dict[str, Any] = {}
-        self.fault = ""
-        self.details: list[Detail] = []
-        self.syncs: list[tuple[int, ...]] = []
-        self.thread_names: dict[tuple[int, int], str] = {}
-        self.process_names: dict[int, str] = {}
-        self.threads, self.streams = Nested(), Nested()
-        self._rows: list[int] = []
-        self._known = _nothing_known()
-        self._state = np.zeros(scan.SCAN_STATE, np.int64)
-        self._counts = np.zeros((scan.MOST_CATEGORIES, len(scan.PHASES)), np.int64)
-        self._n = 0
-        self._know_categories()
         with temporary_file() as file:
-            has_events = self._read(file)
-            if not has_events and not self.fault:
-                raise SourceError(
-                    f"{path} has no traceEvents\n"
-                    "  expected a trace of the PyTorch profiler, as its export_chrome_trace writes it"
-                )
-            rows = np.memmap(file, ROW, "r").view(np.ndarray) if self._n else np.zeros(0, ROW)
-        self._note()
-        self._put_in_order(rows)
-        find_gloo(self)
-        del self._known, self._counts, self._rows
-
-    # -- reading -------------------------------------------------------------------------------------------------------
-
-    def _know_categories(self) -> None:
-        """Number the known categories first."""
-        state, fields = self._state, np.zeros(scan.FIELDS, np.int64)
-        for category in scan.CATEGORIES:
-            data = np.frombuffer(category.encode() + b'"', np.uint8)
-            fields[1:3] = 0, len(category)
-            scan.number_category(data, fields, self._known.categories, state)
-
-    def _read(self, file: BinaryIO) -> bool:
-        """Read the file; return whether it has events."""
-        has_events = False
-        try:
-            for key, value, text in read_values(self.path):
-                if key == "traceEvents":
-                    has_events = True
-                    self._read_events(text, file)
-                else:
-                    self.head[key] = value
-        except SourceError as error:
-            if not has_events:
-                raise
-            self.fault = str(error)
-        return has_events
-
-    def _read_events(self, text: Text, file: BinaryIO) -> None:
-        """Read all events, and write the slices to a file."""
-        state, slices, details = self._state, empty(scan.Slices, ROWS), empty(scan.Details, DETAILS)
-        fields = np.zeros(scan.FIELDS, np.int64)
-        while True:
-            state[scan.AT] = text.at
-            why = scan.scan_events(text.data, text.size, fields, self._known, slices, details, self._counts, state)
-            self._keep(text, slices, details, file)
-            text.at = int(state[scan.AT])
-            if why == scan.END:
-                return
-            if why in WHAT_IS_WRONG:
-                raise text.wrong(WHAT_IS_WRONG[why])
-            if why == scan.NAMES_FULL:
-                self._more_names()
-            elif why == scan.SLOTS_FULL:
-                self._more_slots(text)
-            elif why == scan.INCOMPLETE and not text.more():
-                raise text.cut()
-
-    def _more_names(self) -> None:
-        self._known = self._known._replace(names=doubled(self._known.names))
-        scan.rehash(self._known.names, int(self._state[scan.N_NAMES]))
-
-    def _more_slots(self, text: Text) -> None:
-        if self._known.slots.pid.size >= MOST_LOCATIONS:
-            raise text.wrong(f"there are more than {MOST_LOCATIONS:,} threads and streams, with that of the event")
-        self._known = self._known._replace(slots=doubled(self._known.slots))
-        scan.rehash_slots(self._known.slots, int(self._state[scan.N_SLOTS]))
-
-    def _keep(self, text: Text, slices: scan.Slices, details: scan.Details, file: BinaryIO) -> None:
-        """Store the contents of the buffers, and empty them."""
-        n, n_details = int(self._state[scan.N_SLICES]), int(self._state[scan.N_DETAILS])
-        for d in range(n_details):
-            words = text.data[int(details.start[d]) : int(details.end[d])].tobytes()
-            if details.kind[d] == scan.METADATA:
-                self._name(words)
-                continue
-            given = parsed(words) if words else {}
-            given = given if isinstance(given, dict) else {}
-            if details.kind[d] == scan.SYNC:
-                self.syncs.append(tuple(whole(given.get(name), NO_STREAM) for name in SYNC))
-                continue
-            self.details.append(Detail(int(details.kind[d]), {k: given[k] for k in PARAMETERS if k in given}))
-            self._rows.append(self._n + int(details.slice[d]))
-        if n:
-            rows = np.empty(n, ROW)
-            for column in slices._fields:
-                rows[column] = getattr(slices, column)[:n]
-            write(file, rows.view(np.uint8).data)
-        self._n += n
-        self._state[[scan.N_SLICES, scan.N_DETAILS]] = 0
-
-    def _name(self, words: bytes) -> None:
-        """Keep the name of a thread or a process."""
-        if b'"thread_name"' not in words and b'"process_name"' not in words:
-            return
-        event = parsed(words)
-        given = event.get("args") if isinstance(event, dict) else None
-        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            return
-        # up to 2022, threads are texts
-        pid, tid = (
-            int(n) if isinstance(n, str) and re.fullmatch(r"[0-9]{1,18}", n) else n
-            for n in (event.get("pid"), event.get("tid"))
-        )
-        if isinstance(pid, int) and isinstance(tid, int):
-            if event.get("name") == "thread_name":
-                self.thread_names[pid, tid] = given["name"]
-            else:
-                self.process_names[pid] = given["name"]
-
-    def _note(self) -> None:
-        """Store the names of slices, and the numbers of events left out."""
-        names, state = self._known.names, self._state
-        n = int(state[scan.N_NAMES])
-        start = names.start.tolist()
-        self.names = [(int(names.what[k]), _text(names.text[start[k] : start[k + 1]].tobytes())) for k in range(n)]
-        self.n_strange, self.n_negative = int(state[scan.N_STRANGE]), int(state[scan.N_NEGATIVE])
-        self.n_untimed = int(state[scan.N_UNTIMED])
-        categories = self._known.categories
-        self.left_out: Counter[tuple[str, str]] = Counter()
-        for k, phase in zip(*(found.tolist() for found in np.nonzero(self._counts)), strict=True):
-            if scan.PHASES[phase] == "X" and 0 < k <= scan.LAST_KEPT:
-                continue
-            known = k < int(state[scan.N_CATEGORIES])
-            text = _text(categories.text[categories.start[k] : categories.start[k + 1]].tobytes()) if known else "..."
-            self.left_out[text, scan.PHASES[phase]] += int(self._counts[k, phase])
-
-    # -- order ---------------------------------------------------------------------------------------------------------
-
-    def _put_in_order(self, rows: NDArray[Any]) -> None:
-        """Sort and mend the slices of each thread and stream."""
-        slots, n_slots = self._known.slots, int(self._state[scan.N_SLOTS])
+            found = _Reader(path, file)
+            rows = np.memmap(file, ROW, "r").view(np.ndarray) if found.n_rows else np.zeros(0, ROW)
+        self.head, self.fault, self.thread_names = found.head, found.fault, found.thread_names
+        self.details, self.syncs = found.details, found.syncs
+        self.names, self.left_out = found.names(), found.left_out()
+        counts = (scan.N_STRANGE, scan.N_NEGATIVE, scan.N_UNTIMED)
+        self.n_strange, self.n_negative, self.n_untimed = (int(found.state[count]) for count in counts)
+        self.threads, self.streams = Nested(), Nested()
+        self.places: list[Place] = []
+        base, detail_of = self.base, dict(zip(found.rows, found.details, strict=True))
+        slots, n = found.known.slots, int(found.state[scan.N_SLOTS])
         slot = rows["slot"].astype(np.int32)
         by_slot = np.argsort(slot, kind="stable")
-        start = np.searchsorted(slot[by_slot], np.arange(n_slots + 1))
-        base, self._detail_of = self.base, dict(zip(self._rows, self.details, strict=True))
-        self.places: list[Place] = []
-        order = np.lexsort((slots.tid[:n_slots], slots.pid[:n_slots], slots.is_device[:n_slots]))
-        for k in order.tolist():
+        start = np.searchsorted(slot[by_slot], np.arange(n + 1))
+        for k in np.lexsort((slots.tid[:n], slots.pid[:n], slots.is_device[:n])).tolist():
             mine = by_slot[start[k] : start[k + 1]]
             if mine.size:
-                self._place(k, rows[mine], mine, base)
-        del self._detail_of
+                place = bool(slots.is_device[k]), int(slots.pid[k]), int(slots.tid[k])
+                self._put_in_order(place, rows[mine], mine, base, detail_of)
+        find_gloo(self)
+
+    def _put_in_order(
+        self, place: tuple[bool, int, int], rows: NDArray[Any], numbers: Ints, base: int, detail_of: dict[int, Detail]
+    ) -> None:
+        """Sort and mend the slices of a thread or stream; `detail_of` has details by the numbers of rows."""
+        begin, duration = rows["begin"].astype(np.int64), rows["duration"].astype(np.int64)
+        if int(begin.max()) + base > LATEST or int(begin.min()) + base < -LATEST:
+            raise SourceError(f"{self.path}: times with baseTimeNanoseconds {base:,} are too large\n  {DAMAGED_BASE}")
+        begin += base
+        end = np.minimum(begin + np.minimum(duration, LATEST), LATEST)
+        order = np.lexsort((numbers, -end, begin))
+        begin, end, rows, numbers = begin[order], end[order], rows[order], numbers[order]
+        at = np.flatnonzero(np.isin(numbers, list(detail_of)))
+        if not place[0]:
+            was_begin, was_end = begin.copy(), end.copy()
+            order, heap, stack = (np.empty(begin.size, np.int64) for _ in range(3))
+            nest.mend_thread(begin, end, heap, np.zeros(begin.size, np.uint8), stack, order)
+            self.threads += Nested.of(np.maximum(begin - was_begin, was_end - end))
+            self._add(Place(*place, 0, _located(begin, end, rows, order)), numbers[order], detail_of)
+            return
+        is_collective = np.zeros(begin.size, np.uint8)
+        is_collective[at] = [detail_of[r].kind == scan.COLLECTIVE for r in numbers[at].tolist()]
+        level, was_end = np.zeros(begin.size, np.int64), end.copy()
+        this = 0
+        while nest.mend_stream(begin, end, is_collective, level, this, MOST_LEVELS - 1):
+            this += 1
+        self.streams += Nested.of(was_end - end)
+        for this in range(int(level.max()) + 1):
+            order = np.flatnonzero(level == this)
+            self._add(Place(*place, this, _located(begin, end, rows, order)), numbers[order], detail_of)
+
+    def _add(self, place: Place, numbers: Ints, detail_of: dict[int, Detail]) -> None:
+        """Add a thread or stream, and set location and row of the arguments of its slices."""
+        for row in np.flatnonzero(np.isin(numbers, list(detail_of))).tolist():
+            detail = detail_of[int(numbers[row])]
+            detail.location, detail.row = len(self.places), row
+        self.places.append(place)
 
     @property
     def distributed(self) -> dict[str, Any]:
@@ -324,49 +345,6 @@ class Recording:
                 f"{self.path}: baseTimeNanoseconds is {str(given)[:40]!r}, expected a whole number\n  {DAMAGED_BASE}"
             )
         return given
-
-    def _place(self, k: int, rows: NDArray[Any], numbers: Ints, base: int) -> None:
-        """Sort and mend the slices of one thread or stream."""
-        slots = self._known.slots
-        begin, duration = rows["begin"].astype(np.int64), rows["duration"].astype(np.int64)
-        if int(begin.max()) + base > LATEST or int(begin.min()) + base < -LATEST:
-            raise SourceError(f"{self.path}: times with baseTimeNanoseconds {base:,} are too large\n  {DAMAGED_BASE}")
-        begin += base
-        end = np.minimum(begin + np.minimum(duration, LATEST), LATEST)
-        order = np.lexsort((numbers, -end, begin))
-        begin, end, rows, numbers = begin[order], end[order], rows[order], numbers[order]
-        at = np.flatnonzero(np.isin(numbers, self._rows))
-        place = bool(slots.is_device[k]), int(slots.pid[k]), int(slots.tid[k])
-        if not place[0]:
-            was_begin, was_end = begin.copy(), end.copy()
-            order = self._mend_thread(begin, end)
-            self.threads += Nested.of(np.maximum(begin - was_begin, was_end - end))
-            self._add(Place(*place, 0, _located(begin, end, rows, order)), numbers[order])
-            return
-        is_collective = np.zeros(begin.size, np.uint8)
-        is_collective[at] = [self._detail_of[r].kind == scan.COLLECTIVE for r in numbers[at].tolist()]
-        level, was_end = np.zeros(begin.size, np.int64), end.copy()
-        this = 0
-        while nest.mend_stream(begin, end, is_collective, level, this, MOST_LEVELS - 1):
-            this += 1
-        self.streams += Nested.of(was_end - end)
-        for this in range(int(level.max()) + 1):
-            order = np.flatnonzero(level == this)
-            self._add(Place(*place, this, _located(begin, end, rows, order)), numbers[order])
-
-    @staticmethod
-    def _mend_thread(begin: Ints, end: Ints) -> Ints:
-        n = begin.size
-        order, heap, stack = (np.empty(n, np.int64) for _ in range(3))
-        nest.mend_thread(begin, end, heap, np.zeros(n, np.uint8), stack, order)
-        return order
-
-    def _add(self, place: Place, numbers: Ints) -> None:
-        """Add a thread or stream, and set location and row of the arguments of its slices."""
-        for row in np.flatnonzero(np.isin(numbers, self._rows)).tolist():
-            detail = self._detail_of[int(numbers[row])]
-            detail.location, detail.row = len(self.places), row
-        self.places.append(place)
 
     # -- contents ------------------------------------------------------------------------------------------------------
 

@@ -265,8 +265,7 @@ def read_integer(data, n, p):
 
 @inner_part
 def read_number(data, q, p):
-    """Read the number of a process, thread or stream between two positions; up to 2022 these are texts, "456" and
-    "stream 7"."""
+    """Read the number of a process, thread or stream; up to 2022 these are texts, "456" and "stream 7"."""
     if data[p] == _QUOTE:
         p, q = p + 1, q - 1
         if q - p > len(_STREAM) and is_text(data, p, _STREAM):
@@ -658,8 +657,7 @@ def number_category(data, fields, categories, state):
 
 @kernel
 def find_end(data, n, p):
-    """Return the position after a JSON value that follows white space; n + 1 if the text ends before it is known to be
-    complete."""
+    """Return the position after white space and a JSON value; n + 1 if the text may end before the value does."""
     return after_value(data, n, after_space(data, n, p))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,18 @@ from numpy.typing import NDArray
 from tracecols.converters.base import Batch, Clock, Report
 from tracecols.converters.intervals import INTERVAL, Nested, Sorted, Writer
 from tracecols.converters.nccl import PARTNERS
-from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents
+from tracecols.converters.nesting import CALLS, KERNELS, OperationEvents, Rules
 from tracecols.converters.nsight import content as c
 from tracecols.converters.nsight.content import MOST_RANKS, Content
 from tracecols.converters.nsight.definitions import Definitions, Places, recorded_ranks
 from tracecols.converters.nsight.gather import ROOT_LEVEL, Recording
 from tracecols.converters.nsight.mpi import Communicators, Found, write_calls
-from tracecols.converters.nsight.operations import NO_COMMUNICATOR, Joined, Ranks, find_members, join_members
+from tracecols.converters.nsight.operations import NO_COMMUNICATOR, Joined, Kernels, Ranks, find_members, join_members
 from tracecols.converters.nsight.payloads import Payload, read_payload, read_schemas
 from tracecols.errors import SourceError
 from tracecols.given.quantities import counted
 from tracecols.schema.enums import NCCL
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 
@@ -32,7 +32,7 @@ class Archive:
     one per report of the run. Messages name all of them by `path`."""
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
-        self.path = path
+        self.path, self.files = path, tuple(files)
         contents = [Content(file) for file in files]
         try:
             offsets, realtime = _offsets(contents)
@@ -40,7 +40,8 @@ class Archive:
             self._kernels = np.concatenate(self._recording.kernels)
             self._without_texts = [content.path.name for content in contents if not content.strings]
             payloads = self._payloads()
-            self._places = places = Places(self._recording, recorded_ranks(self._recording, self._created(payloads)))
+            in_communicators, created = self._ranks_of(payloads)
+            self._places = places = Places(self._recording, recorded_ranks(self._recording, created))
             self._definitions = d = Definitions(self._recording, places)
             # a process without a rank, as a program that a rank has started, takes no part in MPI
             self._outside = set(places.unranked) if len(places.unranked) < len(places.processes) else set()
@@ -50,9 +51,9 @@ class Archive:
             for content in contents:
                 content.tables.close()
         self.format = f"Nsight Systems {contents[0].facts.get('EXPORT_SCHEMA_VERSION', '')}".rstrip()
-        self._find_span(realtime)
+        self.clock = self._clock(realtime)
         self._n_ranks = max([mpi_communicators.size, *(payload.n_ranks for _, _, payload in payloads)])
-        joined, mpi = self._join(payloads or self._named_messages(), mpi_communicators)
+        joined, mpi = self._join(payloads or self._named_messages(), in_communicators, mpi_communicators)
         self._add_programs()
         regions = self._recording.regions
         self._keeps = np.zeros(len(regions.rows), np.uint8)
@@ -70,7 +71,14 @@ class Archive:
         self.definitions = d.tables
         self.metric_types: list[list[str]] = []
         self.capabilities: frozenset[str] = frozenset()
-        self._survey()
+        locations = range(len(places.locations))
+        surveyed = list(side_by_side(n_jobs(None), self._survey_location, locations))
+        self.definitions["locations"]["n_events"] = [n for n, _ in surveyed]
+        on_stream = [one.stream is not None for one in places.locations]
+        self._of_streams, self._of_threads = (
+            sum((nested for (_, nested), on in zip(surveyed, on_stream, strict=True) if on == wanted), Nested())
+            for wanted in (True, False)
+        )
         self.properties = self._facts(contents, joined, mpi)
 
     # -- operations --------------------------------------------------------------------------------------------------
@@ -84,50 +92,56 @@ class Archive:
         return [(thread, begin, payload) for thread, begin, payload in found if payload is not None]
 
     def _named_messages(self) -> list[tuple[int, int, Payload]]:
-        """Return payloads for ranges that name ranks (`nccl:send 0->1`), if the first one is that of the process: then
-        they are of the group of all."""
+        """Return payloads, in the group of all, for ranges that name the own rank and another (`nccl:send 0->1`)."""
         r = self._recording
-        process = {number: p for (p, _), number in r.threads.items()}
+        process_of_location = r.process_of_location
         names, found = [name for name, *_ in r.regions.rows], list[tuple[int, int, Payload]]()
         partners = {row: PARTNERS.search(names[row]) for row in r.regions.hints}
         for thread, begin, _, row in np.concatenate([np.zeros((0, 4), np.int64), *r.hints]).tolist():
             ranks = partners[row]
-            if ranks is not None and self._places.ranks[process[thread]] == int(ranks[1]):
+            if ranks is not None and self._places.ranks[process_of_location[thread]] == int(ranks[1]):
                 function = r.regions.hints[row][1].function
                 found.append((thread, begin, Payload(function, NO_COMMUNICATOR, 1, int(ranks[2]))))
         return found
 
-    def _created(self, payloads: Sequence[tuple[int, int, Payload]]) -> dict[int, int]:
-        """Return the rank of each process in the largest communicator that it creates."""
-        process = {number: p for (p, _), number in self._recording.threads.items()}
+    def _ranks_of(
+        self, payloads: Sequence[tuple[int, int, Payload]]
+    ) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
+        """Return the ranks of processes in the communicators that they create, by communicator and process; and by
+        process the rank in the largest of them."""
+        process_of_location = self._recording.process_of_location
+        ranks: dict[tuple[int, int], int] = {}
         largest: dict[int, tuple[int, int]] = {}
-        self._ranks: dict[tuple[int, int], int] = {}
         for thread, _, payload in payloads:
             if payload.rank >= 0:
-                p = process[thread]
-                self._ranks[payload.communicator, p] = payload.rank
+                p = process_of_location[thread]
+                ranks[payload.communicator, p] = payload.rank
                 largest[p] = max(largest.get(p, (0, 0)), (payload.n_ranks, payload.rank))
-        return {p: rank for p, (_, rank) in largest.items()}
+        return ranks, {p: rank for p, (_, rank) in largest.items()}
 
-    def _find_span(self, realtime: int) -> None:
-        """Set the clock, which begins at the first event."""
+    def _clock(self, realtime: int) -> Clock:
+        """Return the clock, which begins at the first event."""
         spans = [(low, high) for low, high in self._recording.spans if low <= high]
-        first, self._last = min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
-        self.clock = Clock(10**9, first, self._last - first, realtime + first if realtime >= 0 else -1)
+        first, last = min((low for low, _ in spans), default=0), max((high for _, high in spans), default=0)
+        return Clock(10**9, first, last - first, realtime + first if realtime >= 0 else -1)
 
-    def _join(self, payloads: list[tuple[int, int, Payload]], of_mpi: Communicators) -> tuple[Joined, Found]:
+    def _join(
+        self,
+        payloads: list[tuple[int, int, Payload]],
+        in_communicators: dict[tuple[int, int], int],
+        of_mpi: Communicators,
+    ) -> tuple[Joined, Found]:
         """Find the operations of NCCL and MPI, and their events."""
         r, kernels = self._recording, self._kernels
         launches, hints = np.concatenate(r.launches), np.concatenate(r.hints)
         members = find_members(kernels, r.regions.communicates, launches, hints, r.regions.hints, payloads)
-        of_stream = {number: p for (p, _), number in r.streams.items()}
-        process, device = (np.array([of[i] for i in kernels[:, 0].tolist()], np.int64) for of in (of_stream, r.devices))
+        by_location = (r.process_of_location, r.devices)
+        process, device = (np.array([of[i] for i in kernels[:, 0].tolist()], np.int64) for of in by_location)
         is_launched = np.zeros(len(members), bool)
         is_launched[launches[:, 0]] = True
         events = OperationEvents()
-        joined, operations = join_members(
-            members, kernels, process, device, is_launched, Ranks(self._ranks, self._places.ranks), events
-        )
+        found = Kernels(members, kernels, process, device, is_launched)
+        joined, operations = join_members(found, Ranks(in_communicators, self._places.ranks), events)
         for communicator in joined.communicators:
             communicator.members = [self._places.rows[number] for number in communicator.members]
         mpi = write_calls(r.mpi_calls, len(members), of_mpi, len(joined.communicators), events)
@@ -149,13 +163,13 @@ class Archive:
             for table, row, name, value in zip(*self._definitions.tables["properties"].values(), strict=True)
             if (table, name) == ("processes", "program")
         }
-        report = {number: key[0] for key, number in r.processes.items()}
+        reports = [report for report, _ in r.processes]
         for row, (number, process, _, stream) in enumerate(places.locations):
             if number < 0 or stream is not None:
                 continue
             low, high = r.intervals.span(number)
             if row == places.master(process) and places.processes[process] not in self._outside:
-                first, last = r.spans[report[places.processes[process]]]
+                first, last = r.spans[reports[places.processes[process]]]
                 low, high = min(low, first), max(high, last)
             found = np.full(1, c.NOTHING, INTERVAL)
             found["begin"], found["end"], found["level"] = low, high, ROOT_LEVEL
@@ -166,7 +180,8 @@ class Archive:
 
     def _writer(self, location: int) -> Writer:
         is_stream = self._places.locations[location].stream is not None
-        return Writer(self._extra, KERNELS if is_stream else CALLS, self._keeps, self._last)
+        last = self.clock.origin + self.clock.length
+        return Writer(Rules(KERNELS if is_stream else CALLS, last, self._keeps, self._extra))
 
     def _pieces(self, location: int) -> Iterator[NDArray[Any]]:
         """Yield the intervals of a location, with rows as references to streams, and final numbers of operations."""
@@ -176,15 +191,8 @@ class Archive:
             found["operation"] = self._recording.operations(found["operation"])
             yield found
 
-    def _survey(self) -> None:
-        """Count the events and the overlapping intervals of every location."""
-        locations = self.definitions["locations"]
-        with ThreadPoolExecutor(n_jobs(None)) as pool:
-            surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
-        locations["n_events"] = [n for n, _ in surveyed]
-        self._nested = [nested for _, nested in surveyed]
-
     def _survey_location(self, location: int) -> tuple[int, Nested]:
+        """Count the events of a location, and the changes made to its overlapping intervals."""
         writer = self._writer(location)
         n = sum(batch.events["time"].size for batch in writer.batches(self._pieces(location)))
         return n, writer.nested
@@ -211,22 +219,13 @@ class Archive:
             "kernels of NCCL left out at the begin": joined.n_before,
             "messages and operations of MPI with unknown partners": mpi.n_unknown,
             "references to streams on which nothing ran": self._recording.n_unused,
-            "kernels that overlapped on a stream": self._cut(True).n_cut,
-            "nanoseconds cut off kernels": self._cut(True).time,
-            "ranges and calls that overlapped on a thread": self._cut(False).n_cut,
-            "nanoseconds cut off ranges and calls": self._cut(False).time,
+            "kernels that overlapped on a stream": self._of_streams.n_cut,
+            "nanoseconds cut off kernels": self._of_streams.time,
+            "ranges and calls that overlapped on a thread": self._of_threads.n_cut,
+            "nanoseconds cut off ranges and calls": self._of_threads.time,
         }
         found["notes"] = list(self._notes(contents, joined, mpi, left_out))
         return {k: v for k, v in found.items() if v}
-
-    def _cut(self, on_streams: bool) -> Nested:
-        """Return the number of overlapping intervals of streams or threads, and the changes made to them."""
-        mine = [
-            nested
-            for nested, one in zip(self._nested, self._places.locations, strict=True)
-            if (one.stream is not None) == on_streams
-        ]
-        return sum(mine, Nested())
 
     def _notes(self, contents: Sequence[Content], joined: Joined, mpi: Found, skipped: dict[str, int]) -> Iterator[str]:
         for name in self._without_texts:
@@ -266,8 +265,10 @@ class Archive:
                 f"{counted(joined.n_single, 'kernel')} of NCCL have no others to be joined with, such as those in "
                 "reports that are not given: waits in them are not known"
             )
-        for on_streams, what in ((True, "kernels of a stream"), (False, "ranges and calls of a thread")):
-            cut = self._cut(on_streams)
+        for cut, what in (
+            (self._of_streams, "kernels of a stream"),
+            (self._of_threads, "ranges and calls of a thread"),
+        ):
             if cut.n_cut:
                 yield (
                     f"{what} overlap {counted(cut.n_cut, 'time')}, by {cut.longest:,} ns at most and {cut.time:,} ns "

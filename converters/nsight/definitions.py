@@ -55,7 +55,7 @@ class Places:
     """
 
     def __init__(self, recording: Recording, recorded: Mapping[int, int]) -> None:
-        keys = {number: key for key, number in recording.processes.items()}
+        keys = list(recording.processes)
         used = {process for process, _ in (*recording.threads, *recording.streams)}
         known = {p: rank for p, rank in recorded.items() if p in used}
         if len(set(known.values())) < len(known) or max(known.values(), default=0) + len(used) > MOST_RANKS:
@@ -98,10 +98,10 @@ def recorded_ranks(recording: Recording, created: Mapping[int, int]) -> dict[int
                 if number is not None and 0 <= rank < MOST_RANKS:
                     found[number] = rank
     if not found:
-        process_of_thread = {number: process for (process, _), number in recording.threads.items()}
+        process_of_location = recording.process_of_location
         for number, name in recording.thread_names.items():
             if (rank_name := _RANK.fullmatch(name)) and int(rank_name[1]) < MOST_RANKS:
-                found[process_of_thread[number]] = int(rank_name[1])
+                found[process_of_location[number]] = int(rank_name[1])
     return found or dict(created)
 
 
@@ -118,7 +118,7 @@ class Definitions(DefinitionTables):
 
     def _processes(self) -> None:
         contents = self._recording.contents
-        keys = {number: key for key, number in self._recording.processes.items()}
+        keys = list(self._recording.processes)
         machine = self.add("system_tree_nodes", name="machine", class_name="machine")
         self.hosts = [_host(content, k) for k, content in enumerate(contents)]
         nodes = {
@@ -163,7 +163,7 @@ class Definitions(DefinitionTables):
 
         Null streams may have no rows in the table of streams: they are older than the streams that a program creates.
         """
-        keys = {number: key for key, number in self._recording.processes.items()}
+        keys = list(self._recording.processes)
         flags: dict[tuple[int, int, int], dict[int, int]] = {}
         columns = dict.fromkeys(("processId", "contextId", "streamId", "flag"), pa.int64())
         for report, content in enumerate(self._recording.contents):

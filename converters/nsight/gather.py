@@ -41,7 +41,7 @@ class Recording:
     Attributes
     ----------
     processes : dict of (int, int) to int
-        Number of each process, by report and process in it.
+        Number of each process, by report and process in it; in the order of these numbers, which count from 0.
     threads, streams : dict
         Number of each location: by process and identifier of the thread, or stream.
     devices : dict of int to int
@@ -94,6 +94,11 @@ class Recording:
     def n_locations(self) -> int:
         """Number of threads and streams."""
         return len(self.threads) + len(self.streams)
+
+    @property
+    def process_of_location(self) -> dict[int, int]:
+        """Process of every thread and stream, by the number of the location."""
+        return {number: process for (process, _), number in (*self.threads.items(), *self.streams.items())}
 
     def _read(self, content: Content) -> None:
         self._read_devices(content)
@@ -190,12 +195,10 @@ class Recording:
         return References.of_calls(*(np.concatenate(parts) for parts in (keys, streams, events)))
 
     def _launched(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return process and correlation ID (`_key`) of the NCCL kernels of this report, in ascending order, and the
-        numbers of these kernels."""
+        """Return the keys (`_key`) of the NCCL kernels of this report, ascending, and the numbers of the kernels."""
         kernels = np.concatenate(self.kernels)
-        streams = {number: process for (process, _), number in self.streams.items()}
-        report = [report for report, _ in self.processes]
-        process = np.array([streams[i] for i in kernels[:, 0].tolist()], np.int64)
+        of_location, report = self.process_of_location, [report for report, _ in self.processes]
+        process = np.array([of_location[i] for i in kernels[:, 0].tolist()], np.int64)
         key = self._key(process, kernels[:, 3])
         mine = np.flatnonzero(np.array([report[p] == self._report for p in process.tolist()], bool) & (key >= 0))
         order = mine[np.argsort(key[mine], kind="stable")]
@@ -362,7 +365,6 @@ class Recording:
 
 
 def _of_distinct(values: NDArray[np.int64], number: Callable[[Any], int]) -> NDArray[np.int64]:
-    """Return the number of each value, (n,), or column of values, (k, n). It is asked for once for each distinct value,
-    in ascending order."""
+    """Number distinct values, (n,), or columns of values, (k, n), each once and in ascending order."""
     found, of = np.unique(values, axis=None if values.ndim == 1 else 1, return_inverse=True)
     return np.array([number(value) for value in found.T.tolist()] or [0])[of.reshape(-1)]

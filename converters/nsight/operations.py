@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracecols.converters.nccl import GROUP, RECEIVE, SEND, Operation, find_operation, fits_kernel
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.payloads import Payload
 from tracecols.distinct import distinct
 from tracecols.schema import EventKind as K
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, Mask
 
 ENOUGH = 0.9
 """Kernels are joined only if at least this share of their operations that wait for all members overlap in time."""
@@ -51,6 +51,19 @@ class Member:
     operation: Operation | None
     """None if unknown."""
     payloads: list[Payload] = field(default_factory=list)
+
+
+class Kernels(NamedTuple):
+    """The NCCL kernels of all ranks, in the order of the tables."""
+
+    members: Sequence[Member]
+    """(n,): what each executes (`find_members`)."""
+    rows: Ints
+    """(n, 5): stream, begin, end, correlation ID, region."""
+    process: Ints
+    device: Ints
+    is_launched: Mask
+    """`process`, `device` and `is_launched`: (n,), the last is whether the launch is recorded."""
 
 
 def find_members(
@@ -175,22 +188,10 @@ class Joined:
     """Number of kernels launched before the recording, in operations whose kernels on other ranks are missing."""
 
 
-def join_members(
-    members: Sequence[Member],
-    kernels: Ints,
-    process: Ints,
-    device: Ints,
-    is_launched: NDArray[np.bool_],
-    ranks: Ranks,
-    events: OperationEvents,
-) -> tuple[Joined, dict[int, Operation]]:
-    """Join the kernels of each communicator, the k-th of every rank; also return the operations of the joined kernels.
-
-    `members`, `process`, `device` and `is_launched` are by kernel (`find_members`); the last is whether its launch is
-    recorded.
-    """
-    joined, operations = Joined(), dict[int, Operation]()
-    groups = _communicators(members, kernels, process)
+def join_members(kernels: Kernels, ranks: Ranks, events: OperationEvents) -> tuple[Joined, dict[int, Operation]]:
+    """Join the kernels of each communicator, the k-th of every rank; also return the operations of the joined ones."""
+    joined, operations, members, device = Joined(), dict[int, Operation](), kernels.members, kernels.device
+    groups = _communicators(kernels)
     devices: dict[tuple[int, int], set[int]] = {}
     for name, of_process in groups:
         for p, row in of_process.items():
@@ -201,11 +202,11 @@ def join_members(
             continue
         order = sorted(of_process, key=lambda p: ranks.of(name, p))
         rows = [of_process[p] for p in order]
-        aligned, n_before = _align(rows, members, kernels, is_launched)
+        aligned, n_before = _align(rows, kernels)
         joined.n_before += n_before
         number = len(joined.communicators)
         if aligned:
-            joined.communicators.append(Communicator(_text(name), [int(kernels[r[0], 0]) for r in rows if r]))
+            joined.communicators.append(Communicator(_text(name), [int(kernels.rows[r[0], 0]) for r in rows if r]))
             mine = [i for row in aligned for i in row]
             operations |= {i: members[i].operation or GROUP for i in mine}
             joined.n_single += len(mine) if len(rows) == 1 else 0
@@ -213,24 +214,21 @@ def join_members(
             place = {ranks.of(name, p)[0]: k for k, p in enumerate(order)}
             _write(mine, members, place, number, events)
             joined.n_operations += len(aligned[0])
-    for name, messages in _messages(members, kernels, process).items():
+    for name, messages in _messages(kernels).items():
         if all(len(set(device[list(mine)].tolist())) == 1 for mine in messages.values()):
-            _join_messages(name, messages, members, kernels, ranks, joined, operations, events)
+            _join_messages(name, messages, kernels, ranks, joined, operations, events)
     joined.n_alone = len(members) - len(operations)
     return joined, operations
 
 
-def _messages(
-    members: Sequence[Member], kernels: Ints, process: Ints
-) -> dict[int, dict[int, dict[int, list[Payload]]]]:
-    """Return the messages of kernels that are no collective operations, by communicator, process and kernel in order of
-    the begins of kernels."""
+def _messages(kernels: Kernels) -> dict[int, dict[int, dict[int, list[Payload]]]]:
+    """Return the messages, by communicator, process and kernel in order of the begins of kernels."""
     found: dict[int, dict[int, dict[int, list[Payload]]]] = {}
-    for i in np.argsort(kernels[:, 1], kind="stable").tolist():
-        operation = members[i].operation
-        for payload in members[i].payloads if operation is not None and operation.op < 0 else ():
+    for i in np.argsort(kernels.rows[:, 1], kind="stable").tolist():
+        operation = kernels.members[i].operation
+        for payload in kernels.members[i].payloads if operation is not None and operation.op < 0 else ():
             if payload.function in (SEND, RECEIVE):
-                mine = found.setdefault(payload.communicator, {}).setdefault(int(process[i]), {})
+                mine = found.setdefault(payload.communicator, {}).setdefault(int(kernels.process[i]), {})
                 mine.setdefault(i, []).append(payload)
     return found
 
@@ -238,8 +236,7 @@ def _messages(
 def _join_messages(
     name: int,
     of_process: dict[int, dict[int, list[Payload]]],
-    members: Sequence[Member],
-    kernels: Ints,
+    kernels: Kernels,
     ranks: Ranks,
     joined: Joined,
     operations: dict[int, Operation],
@@ -267,7 +264,7 @@ def _join_messages(
         receives = sides.get((source, target, False), [])
         if not is_send or len(sends) != len(receives):
             continue
-        if all(kernels[i, 2] > kernels[k, 1] for (k, _), (i, _) in zip(sends, receives, strict=True)):
+        if all(kernels.rows[i, 2] > kernels.rows[k, 1] for (k, _), (i, _) in zip(sends, receives, strict=True)):
             sent += [(k, target, size) for k, size in sends]
             received += [(i, source, size) for i, size in receives]
     if not sent:
@@ -276,9 +273,9 @@ def _join_messages(
     for kind, rows in ((K.MPI_SEND, sent), (K.MPI_RECV, received)):
         kernel, peer, size = np.array(rows, np.int64).T
         events.add_many(kernel, kind == K.MPI_RECV, kind, peer, np.full_like(peer, number), np.zeros_like(peer), size)
-        operations |= {i: members[i].operation or GROUP for i in kernel.tolist()}
+        operations |= {i: kernels.members[i].operation or GROUP for i in kernel.tolist()}
         joined.n_without_bytes += kernel.size if name == NO_COMMUNICATOR else 0
-    streams = [int(kernels[next(iter(of_process[p])), 0]) for p in order]
+    streams = [int(kernels.rows[next(iter(of_process[p])), 0]) for p in order]
     joined.communicators.append(Communicator(_text(name), streams))
 
 
@@ -287,18 +284,18 @@ def _text(communicator: int) -> str:
     return f"{communicator & (1 << 64) - 1:#x}" if communicator != NO_COMMUNICATOR else ""
 
 
-def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> list[tuple[int, dict[int, list[int]]]]:
+def _communicators(kernels: Kernels) -> list[tuple[int, dict[int, list[int]]]]:
     """Group the kernels of collective operations by communicator and process, in order of their begins."""
     found: dict[int, dict[int, list[int]]] = {}
     by_stream: dict[tuple[int, int], list[int]] = {}
-    for i in np.argsort(kernels[:, 1], kind="stable").tolist():
-        member, p = members[i], int(process[i])
+    for i in np.argsort(kernels.rows[:, 1], kind="stable").tolist():
+        member, p = kernels.members[i], int(kernels.process[i])
         if member.operation is None or member.operation.op < 0:
             continue
         if member.payloads:
             found.setdefault(member.payloads[0].communicator, {}).setdefault(p, []).append(i)
         else:
-            by_stream.setdefault((p, int(kernels[i, 0])), []).append(i)
+            by_stream.setdefault((p, int(kernels.rows[i, 0])), []).append(i)
     result = list(found.items())
     # the k-th stream of each process
     place: dict[int, int] = {}
@@ -309,17 +306,15 @@ def _communicators(members: Sequence[Member], kernels: Ints, process: Ints) -> l
     return result + [(NO_COMMUNICATOR, of) for of in unnamed.values()]
 
 
-def _align(
-    rows: list[list[int]], members: Sequence[Member], kernels: Ints, is_launched: NDArray[np.bool_]
-) -> tuple[list[list[int]], int]:
+def _align(rows: list[list[int]], kernels: Kernels) -> tuple[list[list[int]], int]:
     """Return the kernels of the same operations by rank, and how many were left out because they were launched before
     the recording; nothing if they do not fit."""
     for dropped in (False, True):
         some = rows
         if dropped:
-            some = [row[next((k for k, i in enumerate(row) if is_launched[i]), len(row)) :] for row in rows]
-        kinds = [[members[i].operation for i in row] for row in some]
-        if some and some[0] and all(k == kinds[0] for k in kinds) and _overlap(some, kinds[0], kernels):
+            some = [row[next((k for k, i in enumerate(row) if kernels.is_launched[i]), len(row)) :] for row in rows]
+        kinds = [[kernels.members[i].operation for i in row] for row in some]
+        if some and some[0] and all(k == kinds[0] for k in kinds) and _overlap(some, kinds[0], kernels.rows):
             return some, sum(len(row) for row in rows) - sum(len(row) for row in some)
     return [], 0
 

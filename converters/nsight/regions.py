@@ -11,8 +11,7 @@ from tracecols.converters.region_names import find_role
 from tracecols.schema.enums import NCCL
 
 _HINT = re.compile(r"(nccl:|c10d::|(?:nccl|rccl)(?=[A-Z]))")
-"""Prefixes of the names of ranges that name the operation of a kernel inside: of PyTorch around the library, of its
-operators, of the library."""
+"""Prefixes of ranges that name the operation of a kernel inside: of PyTorch, its operators and the library."""
 HINTS = ("nccl:", "c10d::", "nccl", "rccl")
 
 

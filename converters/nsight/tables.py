@@ -24,7 +24,8 @@ ROWS = 1 << 13
 KNOWN = ("StringIds", "META_DATA_EXPORT", "EXPORT_META_DATA")
 """Every export has at least one of these tables; other files of the same kind have none."""
 
-ENDING = ".sqlite"
+ENDINGS = (".sqlite",)
+"""File name endings of SQLite files in a folder that may be exports."""
 
 DAMAGED = "the export is damaged or incomplete; make it again: nsys export --type sqlite REPORT.nsys-rep"
 
@@ -40,7 +41,7 @@ def open_tables(path: Path) -> Tables:
     return Folder(path) if path.is_dir() else Database(path)
 
 
-def exports_of(path: Path) -> tuple[Path, ...]:
+def files_of(path: Path) -> tuple[Path, ...]:
     """Return the exports that a path names: itself, or those of several reports of a run in a folder; empty if it is
     not an export.
 
@@ -52,7 +53,7 @@ def exports_of(path: Path) -> tuple[Path, ...]:
         entries = sorted(path.iterdir()) if path.is_dir() else []
     except OSError:
         return ()
-    found = tuple(p for p in entries if (p.is_dir() or p.suffix == ENDING) and is_export(p))
+    found = tuple(p for p in entries if (p.is_dir() or p.suffix in ENDINGS) and is_export(p))
     return found if len(found) > 1 else ()
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.converters import sides
 from tracecols.converters.base import Batch, Loss, Report, has_file
-from tracecols.converters.buffers import Attributes, Events, PerThread, empty_sides
+from tracecols.converters.buffers import Attributes, Events, PerThread, Sides, empty_sides
 from tracecols.converters.otf2 import decode, tables
 from tracecols.converters.otf2.definitions import Definitions, read_markers, split_records
 from tracecols.converters.otf2.files import HEADER, Chunks, explain, read_anchor
@@ -22,13 +22,13 @@ from tracecols.errors import SourceError
 from tracecols.given.files import is_denied
 from tracecols.kernels.arrays import empty, first
 from tracecols.schema import EventKind
+from tracecols.vectors import offsets_of
 
 ROWS = 1 << 20
 """Events per batch, and so per row group of the store."""
 
 TOGETHER = 1 << 16
-"""Events of small locations that are combined into one batch: turning a batch into columns takes longer than decoding
-1,000 events."""
+"""Events of small locations in a batch: making its columns takes longer than decoding 1,000 events."""
 
 SALVAGE = "the archive is damaged; copy it again, or use --salvage to keep what precedes"
 
@@ -69,8 +69,7 @@ class Translation:
         )
 
     def with_mappings(self, mappings: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Translation:
-        """Apply a location's mapping tables first: they map local identifiers to global ones; all others are global
-        already."""
+        """Return the maps of a location: its mapping tables, from local to global identifiers, come before these."""
         keys, rows = list(self.keys), list(self.rows)
         for m, (local, target) in mappings.items():
             at = np.searchsorted(self.keys[m], target)
@@ -175,9 +174,8 @@ class Archive:
         self._program_region = programs
         self._metric_class = np.array([*self.definitions["metric_sources"]["metric_class"], -1], np.int64)
         values = [self.metric_types[c] if c >= 0 else [] for c in self._metric_class]
-        self._metric_values = decode.MetricValues(
-            np.cumsum([0, *map(len, values)]), np.array([t == "float64" for types in values for t in types], np.uint8)
-        )
+        is_float = np.array([t == "float64" for types in values for t in types], np.uint8)
+        self._metric_values = decode.MetricValues(offsets_of([len(types) for types in values]), is_float)
         self._global_ranks = GlobalRanks(self._definitions.global_ranks, self.definitions)
         self._buffers = PerThread(Buffers)
         self._folder = str(path.with_suffix(""))
@@ -264,8 +262,7 @@ class Archive:
         if state[decode.EVENTS]:
             yield self._batch(buffers, state, parts)
         for code in np.flatnonzero(unknown).tolist():
-            name = f"event type {code}"
-            report.unknown[name] = report.unknown.get(name, 0) + int(unknown[code])
+            report.unknown[f"event type {code}"] += int(unknown[code])
 
     def _fill(
         self, location: int, buffers: Buffers, state: NDArray[np.int64], unknown: NDArray[np.int64]
@@ -321,23 +318,20 @@ class Archive:
         """Turn filled buffers with the events of some locations into columns, and empty them."""
         n, n_sides, n_attributes = (int(state[i]) for i in (decode.EVENTS, decode.SIDES, decode.ATTRIBUTES))
         base, filled = int(state[decode.BASE]), buffers.filled
-        time, kind, region = first(filled.events, n)
-        decoded = event, side_kind, values = first(filled.sides, n_sides)
-        batch = Batch(
-            {"time": time, "kind": kind, "region": region}, sides.side_tables(tables.SIDE_COLUMNS, decoded), parts
-        )
-        counts = np.bincount(side_kind, minlength=256)
-        self._enter_artificial_regions(region, event - base, side_kind, values, counts)
+        events, decoded = first(filled.events, n), first(filled.sides, n_sides)
+        batch = Batch(events._asdict(), sides.side_tables(tables.SIDE_COLUMNS, decoded), parts)
+        counts = np.bincount(decoded.kind, minlength=256)
+        self._enter_artificial_regions(events.region, decoded, base, counts)
         self._global_ranks.resolve(batch)
         if counts[EventKind.METRIC]:
-            self._metric_columns(batch, event, side_kind, values, filled.extra)
+            self._metric_columns(batch, decoded, filled.extra)
         if counts[EventKind.PROGRAM_BEGIN]:
-            rows = np.flatnonzero(side_kind == EventKind.PROGRAM_BEGIN)
-            n_arguments = values[rows, 1]
+            rows = np.flatnonzero(decoded.kind == EventKind.PROGRAM_BEGIN)
+            values, n_arguments = decoded.values, decoded.values[rows, 1]
             if n_arguments.any():
                 number = sides.ranges(n_arguments)
                 batch.sides["program_arguments"] = {
-                    "row": np.repeat(event[rows], n_arguments),
+                    "row": np.repeat(decoded.event[rows], n_arguments),
                     "position": number.astype(np.int32),
                     "argument": filled.extra[np.repeat(values[rows, 2], n_arguments) + number].astype(np.int32),
                 }
@@ -353,14 +347,11 @@ class Archive:
         return batch
 
     def _enter_artificial_regions(
-        self,
-        region: NDArray[np.int32],
-        event: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        values: NDArray[np.int64],
-        counts: NDArray[np.int64],
+        self, region: NDArray[np.int32], decoded: Sides, base: int, counts: NDArray[np.int64]
     ) -> None:
-        """Fill in the regions of events that enter one without naming it."""
+        """Fill in the regions of events that enter one without naming it; the first event has the number `base`, and
+        `counts` are those of kinds."""
+        event, kind, values = decoded.event - base, decoded.kind, decoded.values
         for k in (EventKind.CALLING_CONTEXT_ENTER, EventKind.CALLING_CONTEXT_EXIT):
             if counts[k]:
                 rows = kind == k
@@ -374,20 +365,13 @@ class Archive:
             rows = kind == EventKind.PROGRAM_BEGIN
             region[event[rows]] = self._program_region[values[rows, 0]]
 
-    def _metric_columns(
-        self,
-        batch: Batch,
-        event: NDArray[np.int64],
-        kind: NDArray[np.uint8],
-        values: NDArray[np.int64],
-        extra: NDArray[np.int64],
-    ) -> None:
+    def _metric_columns(self, batch: Batch, decoded: Sides, extra: NDArray[np.int64]) -> None:
         """Put the values of METRIC events into a table per metric class."""
-        rows = np.flatnonzero(kind == EventKind.METRIC)
-        source, start = values[rows, 0], values[rows, 2]
+        rows = np.flatnonzero(decoded.kind == EventKind.METRIC)
+        source, start = decoded.values[rows, 0], decoded.values[rows, 2]
         of = self._metric_class[source]
         for number in distinct(of[of >= 0]).tolist():
             mine = of == number
             batch.sides[f"metrics_{number}"] = sides.metric_table(
-                event[rows[mine]], source[mine].astype(np.int32), start[mine], extra, self.metric_types[number]
+                decoded.event[rows[mine]], source[mine].astype(np.int32), start[mine], extra, self.metric_types[number]
             )

@@ -61,8 +61,7 @@ NULL32 = 0xFFFFFFFF
 UNDEFINED_SIZE = 255
 
 FLUSH_ROOM = 64
-"""Events that must fit into the buffers at a BUFFER_FLUSH, so that it is in the same batch as the event it is moved
-after."""
+"""Events that must fit into the buffers at a BUFFER_FLUSH, which may be moved after the next ENTER or LEAVE."""
 MOST_VALUES = 255
 """Maximum number of values of a METRIC."""
 
@@ -763,8 +762,7 @@ def decode_text(chunk, q, end, values, v):
 
 @part
 def decode_list(chunk, q, end, of, count, values, v):
-    """Store the elements of a list, or an id map, after their count; return the status, the position after them, and
-    the number of values."""
+    """Store the elements of a list, or an id map, after their count; return status, position, number of values."""
     if of == IDMAP:
         # the count as a compressed number, then the mode: 0 dense, 1 sparse (pairs)
         size = np.int64(chunk.buffer[q])

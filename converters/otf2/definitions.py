@@ -16,7 +16,15 @@ from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.nccl import communicates
 from tracecols.converters.otf2 import attic, decode, tables
 from tracecols.converters.otf2.files import HEADER, Chunks, explain
-from tracecols.converters.otf2.records import DEFINED, DEFINITION_RECORDS, MAPS, MARKER_RECORDS, STORED, Record
+from tracecols.converters.otf2.records import (
+    DEFINED,
+    DEFINITION_RECORDS,
+    MAPS,
+    MARKER_RECORDS,
+    SMALL_TABLES,
+    STORED,
+    Record,
+)
 from tracecols.converters.threads import UNKNOWN, number_threads
 from tracecols.distinct import distinct
 from tracecols.errors import SourceError
@@ -42,8 +50,6 @@ _TABLED = {
 
 GLOBAL_MEMBERS = 1
 """Flag of a group: ranks in events that use it are positions in the paradigm's list of locations, not in the group."""
-
-_METRIC_DTYPES = {4: "uint64", 8: "int64", 10: "float64"}
 
 
 def split_records(
@@ -188,7 +194,7 @@ class Definitions(DefinitionTables):
     tables : dict of str to dict of str to list
         Columns of every table in `tracecols.schema.DEFINITIONS`.
     ids : dict of str to Ids
-        Rows by identifier, by kind of identifier (`records.MAPS`, and nodes of the system tree).
+        Rows by identifier, by kind of identifier (`records.MAPS`, nodes of the system tree, members of metric classes).
     metric_types : list of list of str
         Dtypes of the members of every metric class.
     global_ranks : dict of int to (n_listed,) int64
@@ -494,11 +500,11 @@ class Definitions(DefinitionTables):
             "flags": [max(f, 0) & ~GLOBAL_MEMBERS for f in g["group_flags"]],
             "members": rows,
         }
-        self._communicators(rows, listed)
+        self._communicators(listed)
 
-    def _communicators(self, rows: list[list[int]], listed: dict[str, list[int]]) -> None:
-        """Define the communicators from the members of each group and the list of locations of each paradigm."""
-        kinds, paradigms = self._group_types()
+    def _communicators(self, listed: dict[str, list[int]]) -> None:
+        """Define the communicators from the groups and the list of locations of each paradigm."""
+        kinds, paradigms, rows = (self.tables["groups"][column] for column in ("type", "paradigm", "members"))
         c, inter, group = self._found["Comm"], self._found["InterComm"], self.ids["GROUP"]
         ids = c["self"] + inter["self"]
         self.ids["COMM"] = comm = self._ids("Comm", "InterComm")
@@ -533,20 +539,12 @@ class Definitions(DefinitionTables):
                 self.global_ranks[k] = np.array([rank.get(m, -1) for m in listed[paradigms[r]]], np.int64)
 
     def _metrics(self) -> None:
-        m, k, s = (self._found[n] for n in ("MetricMember", "MetricClass", "MetricInstance"))
-        member = self._ids("MetricMember")
-        dtypes = [_METRIC_DTYPES.get(v, "int64") for v in m["value_type"]]
-        self.tables["metric_members"] = {
-            "id": m["self"],
-            "name": self._texts("MetricMember"),
-            "description": self._texts("MetricMember", "description"),
-            "type": [enums.name_of(enums.METRIC_TYPES, v) for v in m["metric_type"]],
-            "mode": [enums.name_of(enums.METRIC_MODES, v) for v in m["metric_mode"]],
-            "value_type": dtypes,
-            "base": m["base"],
-            "exponent": m["exponent"],
-            "unit": self._texts("MetricMember", "unit"),
-        }
+        k, s = self._found["MetricClass"], self._found["MetricInstance"]
+        self._stored("metric_members")
+        known = enums.METRIC_DTYPES.values()
+        dtypes = [of if of in known else "int64" for of in self.tables["metric_members"]["value_type"]]
+        self.tables["metric_members"]["value_type"] = dtypes
+        member = self.ids["METRIC_MEMBER"]
         members = [self._all_refs("MetricClass", "member", i, v, member) for i, v in enumerate(k["metric_members"])]
         self.metric_types = [[dtypes[i] for i in v] for v in members]
         self.tables["metric_classes"] = {
@@ -602,9 +600,8 @@ class Definitions(DefinitionTables):
         }
 
     def _small_tables(self) -> None:
-        for table in STORED:
-            if table not in ("system_tree_nodes", "io_handles"):
-                self._stored(table)
+        for table in SMALL_TABLES:
+            self._stored(table)
         # before version 3 windows had no flags, and always had events of creation and destruction
         self.tables["windows"]["flags"] = [v if v >= 0 else 1 for v in self.tables["windows"]["flags"]]
         files, folders = self._found["IoRegularFile"], self._found["IoDirectory"]

@@ -4,7 +4,7 @@ A field is written ``type:name@map``. Types: ``u8`` raw byte, ``c32`` ``c64`` co
 signed, ``f64`` raw floating point, ``ts`` fixed-width time stamp, ``str`` text, ``u8*`` ``c32*`` ``c64*`` lists whose
 length is the previous field, ``idmap`` an id map, ``value`` an attribute value preceded by its type byte. Fields after
 ``?`` are present only while the record has bytes left. ``map`` names the kind of identifier (`MAPS`); of definitions in
-`STORED` also SYSTEM_TREE_NODE, or the enumeration of `tracecols.schema.enums`.
+`STORED` also SYSTEM_TREE_NODE and METRIC_MEMBER, or the enumeration of `tracecols.schema.enums`.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ DEFINITION_RECORDS = _records(
     (
         19,
         "MetricMember",
-        "c32:self c32:name c32:description u8:metric_type u8:metric_mode u8:value_type u8:base s64:exponent c32:unit",
+        "c32:self@METRIC_MEMBER c32:name@STRING c32:description@STRING u8:metric_type@METRIC_TYPES "
+        "u8:metric_mode@METRIC_MODES u8:value_type@METRIC_DTYPES u8:base s64:exponent c32:unit@STRING",
     ),
     (20, "MetricClass", "c32:self u8:number_of_metrics c32*:metric_members u8:metric_occurrence ? u8:recorder_kind"),
     (21, "MetricInstance", "c32:self c32:metric_class c64:recorder u8:metric_scope c64:scope"),
@@ -241,6 +242,9 @@ DEFINED = {record.name: record for record in DEFINITION_RECORDS}
 
 STORED = {
     "system_tree_nodes": ("SystemTreeNode", ("name", "class_name", "parent")),
+    "metric_members": (
+        "MetricMember", ("name", "description", "type", "mode", "value_type", "base", "exponent", "unit"),
+    ),
     "attribute_definitions": ("Attribute", ("name", "type", "description")),
     "parameter_definitions": ("Parameter", ("name", "type")),
     "windows": ("RmaWin", ("name", "communicator", "flags")),
@@ -248,9 +252,12 @@ STORED = {
     "calling_contexts": ("CallingContext", ("region", "source_code_location", "parent")),
     "interrupt_generators": ("InterruptGenerator", ("name", "mode", "base", "exponent", "period")),
     "io_handles": ("IoHandle", ("name", "file", "paradigm", "flags", "communicator", "parent")),
-}
+}  # fmt: skip
 """Definition tables of the store whose rows are the records of one type: its name, and the columns that its fields
-after the identifier fill, in order. Tables that others refer to come first."""
+after the identifier fill, in order."""
+
+SMALL_TABLES = [name for name in STORED if name not in ("system_tree_nodes", "metric_members", "io_handles")]
+"""Those of them that are read and written one after the other; tables that others refer to come first."""
 
 MARKER_RECORDS = _records(
     (5, "DefMarker", "c32:self str:marker_group str:marker_category u8:severity"),

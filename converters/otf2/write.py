@@ -7,9 +7,7 @@ import json
 import os
 import re
 import struct
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
@@ -28,12 +26,13 @@ from tracecols.given.files import check_path
 from tracecols.kernels.arrays import types_of
 from tracecols.schema import KINDS, NAMES, EventKind, enums
 from tracecols.store.outputs import check_place
+from tracecols.vectors import offsets_of
 from tracecols.version import __version__
+from tracecols.work.executors import Report as Done
+from tracecols.work.executors import Threads
 from tracecols.work.jobs import n_jobs
+from tracecols.work.progress import Progress
 from tracecols.work.scratch import ScratchFolder
-
-Progress = Callable[[int, int], None]
-"""Called with the number of events done and the total number."""
 
 DEFINITION_CHUNK = 1 << 22
 LIBRARY = (3, 1, 0)
@@ -434,8 +433,7 @@ def write_archive(
         data = definition_file(made.records, chunk)
         definitions.write_bytes(data)
         anchor.write_bytes(anchor_file(source.properties, event_chunk, chunk, len(n_events), len(made.records), data))
-        for name, n in made.left_out.items():
-            report.unknown[name] = report.unknown.get(name, 0) + n
+        report.unknown.update(made.left_out)
     return path
 
 
@@ -445,61 +443,43 @@ def _write_locations(
     """Write the files of all locations; return their numbers of events and the largest region they enter."""
     locations = source.definitions["locations"]
     expected = locations["n_events"]
-    total, done = sum(expected), 0
+    total, n_done = sum(expected), 0
     codes = [[enums.VALUE_TYPES.index(_VALUE_TYPES[t]) for t in types] for types in source.metric_types]
-    type_start = np.cumsum([0, *map(len, codes)]).astype(np.int64)
+    type_start = offsets_of([len(of) for of in codes])
     type_code = np.array([c for of in codes for c in of], np.uint8)
     buffers = PerThread(lambda: Buffers(event_chunk))
-    stopped = threading.Event()
-    lock = threading.Lock()
 
-    def write(location: int) -> tuple[EventFile, Report, dict[str, int]]:
-        nonlocal done
+    def done(n: int) -> None:
+        nonlocal n_done
+        n_done += n
+        if progress is not None:
+            progress(n_done, total)
+
+    def write(location: int, done: Done) -> tuple[EventFile, Report]:
         found = Report()
-        dropped: dict[str, int] = {}
         with (folder / f"{location}.evt").open("wb", buffering=0) as file:
             what = f"location {locations['id'][location]} ({locations['name'][location]})"
             writer = EventFile(file, buffers.value, event_chunk, type_start, type_code, what)
             for batch in source.read(location, found):
-                if stopped.is_set():
-                    break
                 writer.add(batch)
                 for name, lost in WITHOUT_RECORD.items():
                     if name in batch.sides:
-                        dropped[lost] = dropped.get(lost, 0) + batch.sides[name]["row"].size
-                if progress is not None:
-                    with lock:
-                        done += batch.events["time"].size
-                        progress(done, total)
+                        found.unknown[lost] += batch.sides[name]["row"].size
+                done(batch.events["time"].size)
             writer.finish()
         # an offset that makes times negative
         readings = [(at, writer.shift) for at in (0, 1) if writer.shift]
         (folder / f"{location}.def").write_bytes(local_definitions(readings))
-        return writer, found, dropped
+        return writer, found
 
+    # the largest first
     order = sorted(range(len(expected)), key=lambda i: -expected[i])
-    files: dict[int, EventFile] = {}
-    left_out = np.zeros(256, np.int64)
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(write, i): i for i in order}
-        try:
-            for future in as_completed(futures):
-                writer, found, dropped = future.result()
-                files[futures[future]] = writer
-                left_out += writer.left_out
-                report.lost += found.lost
-                for name, n in (found.unknown | dropped).items():
-                    report.unknown[name] = report.unknown.get(name, 0) + n
-        except BaseException:
-            stopped.set()
-            for future in futures:
-                future.cancel()
-            # the error references this frame and so the futures, which reference the error and its thread's buffers
-            futures.clear()
-            del future
-            raise
+    n_events, largest_region, left_out = [0] * len(order), -1, np.zeros(256, np.int64)
+    for location, (writer, found) in zip(order, Threads(jobs).map(write, order, done), strict=True):
+        n_events[location], largest_region = writer.n_events, max(largest_region, writer.largest_region)
+        left_out += writer.left_out
+        report.lost += found.lost
+        report.unknown.update(found.unknown)
     for kind in np.flatnonzero(left_out).tolist():
         report.unknown[f"events of kind {NAMES.get(kind, kind)}"] = int(left_out[kind])
-    return [files[i].n_events for i in range(len(expected))], max(
-        (f.largest_region for f in files.values()), default=-1
-    )
+    return n_events, largest_region

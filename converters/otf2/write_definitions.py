@@ -1,5 +1,4 @@
-"""Global definitions of an archive to write: the tables of the store turned into OTF2 records, the inverse of
-`definitions`."""
+"""Global definitions of an archive to write, from the tables of the store: the inverse of `definitions`."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 
 from tracecols.converters.base import Clock
 from tracecols.converters.otf2.definitions import GLOBAL_MEMBERS
-from tracecols.converters.otf2.records import DEFINED, STORED, Record
+from tracecols.converters.otf2.records import DEFINED, SMALL_TABLES, STORED, Record
 from tracecols.schema import enums
 
 UNDEFINED = -1
@@ -18,7 +17,6 @@ UNDEFINED = -1
 _ORDER: dict[str, float] = {r.name: r.code for r in DEFINED.values()} | {"String": 5.5, "InterComm": 22.5}
 
 _LISTS = ("comm_locations", "comm_location_groups")
-_METRIC_DTYPES = {"uint64": 4, "int64": 8, "float64": 10}
 _SCOPE_TABLES = {
     "location": "locations", "location_group": "processes", "system_tree_node": "system_tree_nodes", "group": "groups",
 }  # fmt: skip
@@ -34,8 +32,7 @@ _FOLLOWED = {
 """Definitions without a table of their own that are written nevertheless, and the tables that their fields refer to."""
 
 _MADE = ("MEASUREMENT OFF", "TRACE BUFFER FLUSH", "PROGRAM")
-"""Regions that the reader adds if an archive has none; without an identifier in the source, they are not written unless
-events enter them."""
+"""Regions that the reader adds to archives without them; those it added are written only if events enter them."""
 
 
 def compressed(value: int, size: int) -> bytes:
@@ -143,8 +140,7 @@ class GlobalDefinitions:
         self._records[name].append(encode_record(DEFINED[name], values))
 
     def _text(self, text: str) -> int:
-        """Return the identifier of a text, adding it if need be; UNDEFINED for an empty text that the source does not
-        define."""
+        """Return the identifier of a text, adding it if need be; UNDEFINED for an empty one that is not defined."""
         if text not in self._string_row:
             if not text:
                 return UNDEFINED
@@ -182,13 +178,10 @@ class GlobalDefinitions:
         # groups by what communicators record of them (kind, paradigm, members): they are looked up, or added
         found: dict[tuple[Any, ...], int] = {}
 
-        def classes(of: str) -> tuple[str, ...]:
-            kind = {"comm_self": "self", "comm_group": "group"}.get(of, "locations")
-            return (kind, "any") if of not in ("regions", "metric", "unknown") else (f"other {kind}",)
-
         def enlist(row: int, of: str, paradigm: str, members: list[int]) -> None:
             shown = () if of == "comm_self" else tuple(members)
-            for kind in classes(of):
+            own = {"comm_self": "self", "comm_group": "group"}.get(of, "locations")
+            for kind in (own, "any") if of not in ("regions", "metric", "unknown") else (f"other {own}",):
                 found.setdefault((kind, paradigm, shown), row)
                 found.setdefault((kind, None, shown), row)
 
@@ -213,6 +206,11 @@ class GlobalDefinitions:
             else:
                 self._add("Comm", i, self._text(name), group_of(kind, paradigm, members), parent, flags)
 
+        self._put_groups(rows)
+
+    def _put_groups(self, rows: list[tuple[Any, ...]]) -> None:
+        """Write the groups of the store and those that were added: row, name, type, paradigm, flags, members. Members
+        of communicators become ranks in the list of locations of their paradigm."""
         listed = {paradigm: members for _, _, of, paradigm, _, members in rows if of in _LISTS}
         for paradigm in dict.fromkeys(r[3] for r in rows if r[2] == "comm_group"):
             if paradigm not in listed:
@@ -259,12 +257,7 @@ class GlobalDefinitions:
         return [process[m] if m >= 0 else next(empty, UNDEFINED) for m in members]
 
     def _metrics(self) -> None:
-        columns: tuple[str, ...] = ("name", "description", "type", "mode", "value_type", "base", "exponent", "unit")
-        for i, name, description, of, mode, value_type, base, exponent, unit in self._rows("metric_members", *columns):
-            texts = self._text(name), self._text(description)
-            kinds = number_of(enums.METRIC_TYPES, of), number_of(enums.METRIC_MODES, mode)
-            number = _METRIC_DTYPES.get(value_type, 8)
-            self._add("MetricMember", i, *texts, *kinds, number, base, exponent, self._text(unit))
+        self._stored("metric_members")
         for i, members, occurrence, recorder in self._rows("metric_classes", "members", "occurrence", "recorder_kind"):
             number = number_of(enums.METRIC_OCCURRENCES, occurrence)
             self._add("MetricClass", i, len(members), members, number, number_of(enums.RECORDER_KINDS, recorder))
@@ -315,9 +308,8 @@ class GlobalDefinitions:
             self._add(record, i, *row)
 
     def _small_tables(self) -> None:
-        for table in STORED:
-            if table not in ("system_tree_nodes", "io_handles"):
-                self._stored(table)
+        for table in SMALL_TABLES:
+            self._stored(table)
         for i, name, of, scope in self._rows("io_files", "name", "type", "scope"):
             self._add("IoDirectory" if of == "directory" else "IoRegularFile", i, self._text(name), scope)
         self._stored("io_handles")

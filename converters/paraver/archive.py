@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from tracecols.given.quantities import counted
 from tracecols.kernels.arrays import doubled, empty, first
 from tracecols.schema import EventKind as K
 from tracecols.schema.enums import CORRELATION, VALUE_TYPES
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 ROWS = 1 << 18
@@ -35,24 +35,14 @@ LEAST_GAP = 1e-3
 """Records that end earlier than the header states by more than this share of the time are reported: a file that is cut
 between two lines looks complete otherwise."""
 
-COLUMNS: dict[K, list[str]] = {
-    K.MPI_SEND: ["peer", "communicator", "tag", "length"],
-    K.MPI_ISEND: ["peer", "communicator", "tag", "length", "request"],
-    K.MPI_RECV: ["peer", "communicator", "tag", "length"],
-    K.MPI_IRECV: ["peer", "communicator", "tag", "length", "request"],
-    K.MPI_IRECV_REQUEST: ["request"],
-    K.MPI_COLLECTIVE_BEGIN: [],
-    K.MPI_COLLECTIVE_END: ["op", "communicator", "root", "sent", "received"],
-    K.THREAD_FORK: ["team", "model", "requested"],
-    K.THREAD_JOIN: ["team", "model"],
-    K.THREAD_TEAM_BEGIN: ["team", "model"],
-    K.THREAD_TEAM_END: ["team", "model"],
-    K.THREAD_ACQUIRE_LOCK: ["model", "lock", "acquisition"],
-    K.THREAD_RELEASE_LOCK: ["model", "lock", "acquisition"],
-    K.BUFFER_FLUSH: ["stop_time"],
+OF_THREADS = {
+    K.THREAD_FORK: ("team", "model", "requested"),
+    **dict.fromkeys((K.THREAD_JOIN, K.THREAD_TEAM_BEGIN, K.THREAD_TEAM_END), ("team", "model")),
+    **dict.fromkeys((K.THREAD_ACQUIRE_LOCK, K.THREAD_RELEASE_LOCK), ("model", "lock", "acquisition")),
+    K.BUFFER_FLUSH: ("stop_time",),
 }
-"""Columns that the values of each kind fill, in order."""
-SIDE_COLUMNS = sides.side_columns(COLUMNS)
+"""Columns that the values of other events than those of `sides.VALUES` fill, in order."""
+SIDE_COLUMNS = sides.side_columns(sides.VALUES | OF_THREADS)
 
 WITHOUT = {
     ".pcf": "regions and counters have numbers for names, and operations of MPI are not known",
@@ -66,19 +56,10 @@ WHAT_IS_WRONG = {
 }
 
 
-class Buffers:
-    """The buffers of one thread; pages that are never touched cost nothing."""
-
-    def __init__(self) -> None:
-        self.resize(ROWS)
-        self.stack = empty(decode.Stack, 1 << 10)
-        self.group = empty(decode.Group, 1 << 10)
-
-    def resize(self, rows: int) -> None:
-        """Allocate buffers for `rows` events."""
-        self.events = empty(Events, rows)
-        self.sides = empty_sides(rows)
-        self.extra = np.empty(8 * rows, np.int64)
+def _empty_buffers(rows: int) -> decode.Out:
+    """Make the buffers of one thread, for `rows` events; pages that are never touched cost nothing."""
+    stack, group = empty(decode.Stack, 1 << 10), empty(decode.Group, 1 << 10)
+    return decode.Out(stack, group, empty(Events, rows), empty_sides(rows), np.empty(8 * rows, np.int64))
 
 
 @dataclass
@@ -145,7 +126,7 @@ class Archive:
         self.definitions, self.metric_types = d.tables, d.metric_types
         self._regions = d.regions.for_kernels()
         self.capabilities: frozenset[str] = frozenset()
-        self._buffers = PerThread(Buffers)
+        self._buffers = PerThread(lambda: _empty_buffers(ROWS))
         self._survey(header.is_cut)
         of_user = {n for n, is_user in zip(numbers, self._tables.is_user.tolist(), strict=True) if is_user}
         has_functions = any(number in of_user for number, _ in index.named)
@@ -220,8 +201,7 @@ class Archive:
         self._teams = [decode.Teams(none, none, none, none)] * n
         if not np.isin(self._types.action, (types.PARALLEL, types.PHASE, types.FUNCTION)).any():
             return
-        with ThreadPoolExecutor(n_jobs(None)) as pool:
-            events = list(pool.map(self._thread_events, range(n)))
+        events = list(side_by_side(n_jobs(None), self._thread_events, range(n)))
         d = self._definitions
         first = np.array(d.first)
         forks = np.add.reduceat(np.array([e.fork.size for e in events]), first) > 0
@@ -243,8 +223,7 @@ class Archive:
     def _survey(self, is_cut: bool) -> None:
         """Read every location once: number of events, collective operations, faults."""
         locations = self.definitions["locations"]
-        with ThreadPoolExecutor(n_jobs(None)) as pool:
-            self._surveyed = list(pool.map(self._survey_location, range(len(locations["id"]))))
+        self._surveyed = list(side_by_side(n_jobs(None), self._survey_location, range(len(locations["id"]))))
         self._operations = Operations(
             [s.calls for s in self._surveyed], self._rank, self.definitions["communicators"]["members"], is_cut
         )
@@ -372,18 +351,18 @@ class Archive:
             words = np.concatenate([rest, piece]) if rest.size else piece
             state[decode.AT] = 0
             if words.size > 2 * buffers.group.kind.size:
-                buffers.group = empty(decode.Group, words.size // 2 + 1)
+                buffers = self._buffers.value = buffers._replace(group=empty(decode.Group, words.size // 2 + 1))
             while True:
-                out = decode.Out(buffers.stack, buffers.group, buffers.events, buffers.sides, buffers.extra)
-                why = decode.decode_words(words, is_last, self.clock.length, given, out, state)
+                why = decode.decode_words(words, is_last, self.clock.length, given, buffers, state)
                 if why != decode.BUFFERS_FULL:
                     break
                 if state[decode.EVENTS]:
                     yield self._batch(buffers, reading)
                 else:
                     # the buffers are too small for the events of one time
-                    buffers.resize(2 * buffers.events.time.size)
-                    buffers.stack = doubled(buffers.stack)
+                    larger = _empty_buffers(2 * buffers.events.time.size)
+                    buffers = larger._replace(stack=doubled(buffers.stack), group=buffers.group)
+                    self._buffers.value = buffers
             if why not in (decode.END, decode.MORE):
                 yield self._batch(buffers, reading)
                 raise self._error(why, location, state)
@@ -401,7 +380,7 @@ class Archive:
         what = WHAT_IS_WRONG.get(why, f"decoding stopped ({why})").format(int(state[decode.WHAT]))
         return SourceError(f"{self.path}: line {line}: thread 1.{task}.{thread} at time {time}: {what}\n  {DAMAGED}")
 
-    def _batch(self, buffers: Buffers, reading: _Reading) -> Batch:
+    def _batch(self, buffers: decode.Out, reading: _Reading) -> Batch:
         """Turn filled buffers into columns, and empty them."""
         state = reading.state
         n, n_sides = int(state[decode.EVENTS]), int(state[decode.SIDES])

@@ -34,8 +34,7 @@ FLUSH, PROGRAM = "TRACE BUFFER FLUSH", "program"
 
 
 class Regions:
-    """The regions of a trace, each with the pairs of type and value that name it; `rows` are name, role, paradigm, file
-    and line of each."""
+    """The regions of a trace and what names them; `rows` are name, role, paradigm, file and line of each."""
 
     def __init__(self, names: Names, named: Iterable[tuple[int, int]], numbers: Iterable[int]) -> None:
         self._names = names

@@ -148,8 +148,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_header(path: Path) -> Header:
-    """Read the header and the communicators that follow it. Raises SourceError if it is not a header, is inconsistent,
-    or has several applications."""
+    """Read header and communicators. Raises SourceError if they are none, inconsistent, or of several applications."""
 
     try:
         with open_regular(path) as stored, unpacked(stored) as file:

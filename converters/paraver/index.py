@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ from tracecols.converters.paraver import scan
 from tracecols.converters.paraver.files import BLOCK, DAMAGED, Block, Header, Lines
 from tracecols.converters.paraver.types import SKIPPED, TYPES, types_of
 from tracecols.converters.temporary import scratch, temporary_file, write
+from tracecols.vectors import offsets_of
+from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
 
 WORDS_AT_ONCE = 1 << 18
@@ -135,7 +137,7 @@ class Index:
         self._is_stream = is_stream
         self._types = types
         counts = [n for n, _ in header.threads]
-        self._first = np.cumsum([0, *counts])
+        self._first = offsets_of(counts)
         self._task = np.repeat(np.arange(len(counts)), counts)
         self.n_locations = int(self._first[-1])
         self._local = threading.local()
@@ -155,7 +157,9 @@ class Index:
         latest = np.full(self.n_locations, -1, np.int64)
         disordered = np.zeros(self.n_locations, bool)
         lines = Lines(self.path)
-        for found in self._scan_all(lines, header):
+        jobs = n_jobs(None)
+        # the next blocks are read meanwhile
+        for found in side_by_side(jobs, partial(self._scan, header.size), lines.blocks(BLOCK), ahead=jobs + 1):
             self._starts.append(found.start)
             disordered |= (found.disordered > 0) | ((found.earliest >= 0) & (found.earliest < latest))
             latest = np.maximum(latest, found.latest)
@@ -195,24 +199,6 @@ class Index:
             at += m.shape[0]
         self.messages = Messages(columns)
 
-    def _scan_all(self, lines: Lines, header: Header) -> Iterator[Scanned]:
-        """Scan blocks in parallel while the next ones are read; yield the results in the order of the text."""
-        jobs = n_jobs(None)
-        waiting: deque[Future[Scanned]] = deque()
-        with ThreadPoolExecutor(jobs) as pool:
-            try:
-                for block in lines.blocks(BLOCK):
-                    skipped = min(max(header.size - block.at, 0), block.data.size)
-                    waiting.append(pool.submit(self._scan, block, skipped))
-                    if len(waiting) > 2 * jobs:
-                        yield waiting.popleft().result()
-                while waiting:
-                    yield waiting.popleft().result()
-            finally:
-                for future in waiting:
-                    future.cancel()
-                waiting.clear()
-
     def _results(self, size: int) -> scan.Found:
         """Return the arrays of this thread, large enough for any text of a size."""
         found: scan.Found | None = getattr(self._local, "found", None)
@@ -222,14 +208,14 @@ class Index:
         found.disordered[:] = found.n_words[:] = 0
         return found
 
-    def _scan(self, block: Block, skipped: int) -> Scanned:
-        """Scan one block and append its words to the file, location by location."""
+    def _scan(self, header_size: int, block: Block) -> Scanned:
+        """Scan one block and append its words to the file, location by location; the header is skipped."""
         found = self._results(block.data.size)
         state = np.zeros(scan.SCAN_STATE, np.int64)
-        state[scan.AT] = skipped
+        state[scan.AT] = min(max(header_size - block.at, 0), block.data.size)
         why = scan.scan_lines(block.data, self._first, self._types, state, found)
         n_words, n_records = int(state[scan.N_WORDS]), int(state[scan.N_RECORDS])
-        start = np.concatenate([[0], np.cumsum(found.n_words)])
+        start = offsets_of(found.n_words)
         grouped = np.empty(n_words, np.int64)
         scan.group_by_location(found.record, found.location[:n_records], found.words, start[:-1].copy(), grouped)
         with self._lock:

@@ -122,8 +122,7 @@ class Operations:
             yield _OfTask(task, location[order], number[order], op[order], is_root[order], time[order])
 
     def _skip(self, of_tasks: list[_OfTask], communicator: int) -> None:
-        """Skip the first operations of a communicator that tasks execute in a trace that is cut, if others have begun
-        them before."""
+        """Skip the first operations of tasks in a trace that is cut, if others have begun them before the cut."""
         longest = max(of_tasks, key=lambda of: of.op.size)
         more = [_more(longest, of) for of in of_tasks]
         for of, n in zip(of_tasks, more, strict=True):
@@ -139,26 +138,19 @@ class Operations:
             n = min(of.op.size, first.op.size)
             differ = np.flatnonzero(of.op[:n] != first.op[:n])
             if (differ.size or (of.op.size != first.op.size and not self._is_cut)) and not self.fault:
-                self.fault = self._explain(communicator, first.task, first.op, of.task, of.op, differ)
+                self.fault = _explain(communicator, first, of, differ)
             root[:n][of.is_root[:n] & ROOTED[of.op[:n]]] = rank
         for of in of_tasks:
             for location in distinct(of.location).tolist():
                 k = np.flatnonzero(of.location[: root.size] == location)
                 self.roots[location][of.number[k]] = root[k]
 
-    def _explain(
-        self,
-        communicator: int,
-        first: int,
-        known: NDArray[np.int16],
-        task: int,
-        op: NDArray[np.int16],
-        differ: NDArray[np.int64],
-    ) -> str:
-        """Describe how two tasks disagree."""
-        where = f"communicator row {communicator}, tasks {first + 1} and {task + 1}"
-        if differ.size:
-            k = int(differ[0])
-            names = [COLLECTIVE_OPS[int(ops[k])] for ops in (known, op)]
-            return f"{where}: collective operation {k + 1} is {names[0]} in one and {names[1]} in the other"
-        return f"{where}: {known.size:,} collective operations in one and {op.size:,} in the other"
+
+def _explain(communicator: int, one: _OfTask, other: _OfTask, differ: NDArray[np.int64]) -> str:
+    """Describe how two tasks disagree; `differ` are the numbers of operations that do."""
+    where = f"communicator row {communicator}, tasks {one.task + 1} and {other.task + 1}"
+    if differ.size:
+        k = int(differ[0])
+        names = [COLLECTIVE_OPS[int(of.op[k])] for of in (one, other)]
+        return f"{where}: collective operation {k + 1} is {names[0]} in one and {names[1]} in the other"
+    return f"{where}: {one.op.size:,} collective operations in one and {other.op.size:,} in the other"

@@ -62,8 +62,7 @@ class Found(NamedTuple):
     messages: NDArray[np.int64]
     """(n_messages, MESSAGE_FIELDS): sender, its begin, receiver, begin and end there, size and tag."""
     named: NDArray[np.int64]
-    """(capacity, 2): types and values that name regions, each at least once; types that are not in the table, with
-    value 0."""
+    """(capacity, 2): types and values that name regions; types that are not in the table, with value 0."""
     strange: NDArray[np.int64]
     """(capacity,): types that are unknown or skipped, event by event."""
     latest: NDArray[np.int64]

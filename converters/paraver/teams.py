@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.converters.paraver import decode, types
+from tracecols.vectors import offsets_of
 
 Rows = NDArray[np.int64]
 
@@ -70,7 +71,7 @@ def _teams_of_task(events: list[ThreadEvents], base: int, define: Callable[[list
     team_of = np.append(team_of.reshape(-1), -1)
     place = np.empty(order.size, np.int64)
     place[order] = np.arange(order.size)
-    starts = np.cumsum([0, *(e.fork.size for e in events)])
+    starts = offsets_of([e.fork.size for e in events])
     join = np.append(join, 0)
     return [
         decode.Teams(

@@ -570,6 +570,7 @@ def test_partitions_and_workers__do_not_change_the_times(tmp_path, monkeypatch):
         ("clocks.corrected", "ROWS", 7),
         ("enhance.dataflow.spill", "BUDGET", 0),
         ("clocks.graph", "HELD", 0),
+        ("work.large", "SMALL", 0),
         ("clocks.graph", "CHUNK", 5),
     ):
         monkeypatch.setattr(f"tracecols.{module}.{name}", value)

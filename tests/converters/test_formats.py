@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 from importlib.metadata import EntryPoint
@@ -12,6 +13,7 @@ from conftest import DATA
 from support.command_line import python
 
 import tracecols
+from tracecols.conversion import OpenedSource
 from tracecols.converters import registry
 from tracecols.converters.base import Format
 from tracecols.errors import SourceError, UnsupportedError
@@ -122,6 +124,14 @@ def test_files_of_other_tools__beside_a_trace_do_not_matter(tmp_path):
     (tmp_path / "report.nsys-rep").write_bytes(b"x")
     (tmp_path / "traces.otf2").write_bytes(b"x")
     assert registry.find_anchor(tmp_path) == tmp_path / "traces.otf2"
+
+
+def test_files_that_are_given__are_those_that_workers_open():
+    """Not all files of their folder, of which there are more."""
+    given = [DATA / "kineto_gloo_3" / f"rank{rank}.pt.trace.json.gz" for rank in (0, 2)]
+    source = registry.open_source(given)
+    there = pickle.loads(pickle.dumps(OpenedSource(source))).source
+    assert there.definitions == source.definitions and len(there.definitions["processes"]["id"]) == 2
 
 
 @pytest.mark.slow

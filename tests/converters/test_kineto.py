@@ -131,6 +131,14 @@ def test_events__of_one_rank(tmp_path):
     assert source.clock.realtime == source.clock.origin == BASE
 
 
+@pytest.mark.parametrize("text", ["", "no JSON", '{"a": 1}'])
+def test_files__with_the_ending_of_a_trace_that_are_none_are_refused(text, tmp_path):
+    path = tmp_path / "x.pt.trace.json"
+    path.write_text(text)
+    with pytest.raises(SourceError, match=r"expected a (JSON object|trace of the PyTorch profiler)"):
+        registry.open_source(path)
+
+
 def test_events__are_kept_or_counted(opened, tmp_path):
     trace = small()
     store = opened(trace.write(tmp_path / "x.json")).store

@@ -9,7 +9,7 @@ from support.nsight_writer import Export, all_to_all, messages, payload, process
 
 import tracecols
 from tracecols.converters import intervals, registry
-from tracecols.converters.base import Report
+from tracecols.converters.base import Report, given_as
 from tracecols.converters.nsight import tables
 from tracecols.errors import SourceError
 from tracecols.schema import NAMES
@@ -644,6 +644,8 @@ def test_reports__of_one_host_are_on_one_node(tmp_path):
     found = registry.open_source(paths).definitions
     assert found["system_tree_nodes"]["name"] == ["machine", "n1", "n2"]
     assert found["processes"]["node"] == [1, 2, 1]
+    # of three reports in a folder, workers open those that are given
+    assert given_as(registry.open_source(paths[1:])) == tuple(paths[1:])
 
 
 def test_reports__without_the_time_of_day_are_refused(tmp_path):

@@ -36,6 +36,16 @@ def test_map__does_not_go_far_ahead_of_who_takes_large_results():
     assert taken == [*range(50)]
 
 
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_side_by_side__takes_items_as_they_are_needed(jobs):
+    """So that blocks of a file, for example, are not all in memory."""
+    given = []
+    blocks = (given.append(k) or k for k in range(50))
+    for k, found in enumerate(side_by_side(jobs, lambda k: k, blocks, ahead=1)):
+        assert found == k
+        assert len(given) <= k + jobs + 2
+
+
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_side_by_side__yields_results_in_the_order_of_the_items(jobs):
     def square(k):

@@ -1,5 +1,4 @@
-"""A trace with corrected clocks as a source of events, so that it can be written as a store and analysed like any
-other."""
+"""A trace with corrected clocks as a source of events, which can be written as a store."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.clocks.graph import MappedArrays
 from tracecols.converters.base import Batch, Report
 from tracecols.enhance.scan.facts import Facts
 from tracecols.kernels import clocks as kernels
@@ -33,8 +31,6 @@ class Shifts:
     stretch: float
     """`shrink` and `stretch`: shares of the elapsed time by which a shift decreases after such an event, and grows
     before it."""
-    arrays: MappedArrays
-    """The storage of rows, times and shifts."""
 
     def of_location(self, location: int) -> LocationShifts:
         """Return the shifts of one location."""
@@ -75,8 +71,7 @@ class LocationShifts:
         return shift, int(node)
 
     def batches(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield the times of the events (late ones have that of the latest event before) and their shifts, batch by
-        batch."""
+        """Yield times of events (late ones have that of the latest event before) and their shifts, batch by batch."""
         facts, node = self.whole.facts, 0
         first, n = int(facts.first_rows[self.location]), facts.store.n_rows("events", self.location)
         for start in range(0, n, ROWS):

@@ -10,7 +10,6 @@ so that the jump becomes a slow drift. No event moves to an earlier time.
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,19 +21,20 @@ from tracecols.clocks.graph import ClockGraph
 from tracecols.enhance.dataflow.steps import CLOCKS
 from tracecols.errors import AnalysisError
 from tracecols.kernels import clocks as kernels
-from tracecols.model.model import Model, Progress
+from tracecols.model.model import Model
 from tracecols.once import once
 from tracecols.replay.replay import check_number
 from tracecols.schema.notes import note
 from tracecols.slices.rewritten import RewrittenTrace
 from tracecols.slices.source import StoreSource
+from tracecols.work.executors import side_by_side
+from tracecols.work.progress import Progress
 
 CONDITION_TABLES = ("message_conditions", "collective_conditions", "startup_conditions", "thread_conditions")
 """The values of an analysis that state clock conditions."""
 
 SHRINK, STRETCH = 1e-5, 0.01
-"""Shares by which intervals may become shorter after a correction, and longer before it, as in the reference
-(docs/clocks.md)."""
+"""Shares by which intervals may become shorter after a correction, and longer before it (docs/clocks.md)."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,7 @@ class Correction(RewrittenTrace):
         del forward
         self.before, self.after = graph.violations(None, ticks), graph.violations(shift, ticks)
         self._counts = graph.counts
-        self._shifts = Shifts(
-            model.facts, graph.row, graph.time, shift, float(bounds.shrink), float(bounds.stretch), graph.arrays
-        )
+        self._shifts = Shifts(model.facts, graph.row, graph.time, shift, float(bounds.shrink), float(bounds.stretch))
 
     @property
     def notes(self) -> list[str]:
@@ -140,8 +138,7 @@ class Correction(RewrittenTrace):
                 before = int(shift[-1])
             return found
 
-        with ThreadPoolExecutor(self._jobs) as pool:
-            parts = np.array([np.zeros(4, np.int64), *pool.map(measure, range(facts.n_locations))])
+        parts = np.array([np.zeros(4, np.int64), *side_by_side(self._jobs, measure, range(facts.n_locations))])
         n_events = [facts.store.n_rows("events", i) for i in range(facts.n_locations)]
         n_intervals = sum(n - 1 for n in n_events if n)
         resolution = facts.resolution

@@ -6,7 +6,6 @@ Where all events of a group depend on all others, hubs are between them; their n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,8 +21,9 @@ from tracecols.kernels import maxplus as sweeps
 from tracecols.kernels.ranks import choose_rows, no_ranks
 from tracecols.replay.graph import contradictions
 from tracecols.schema.clocks import CONDITIONS, N_MPI
-from tracecols.work.large import zeros_in_file
-from tracecols.work.scratch import ScratchFolder, not_written, temporary_folder
+from tracecols.vectors import offsets_of
+from tracecols.work.executors import side_by_side
+from tracecols.work.large import LargeArrays
 
 Rows = NDArray[np.int64]
 
@@ -31,8 +31,7 @@ LATE = -sweeps.NEVER
 """The latest time of an event for which no process waits."""
 
 LOOKBACK = 1 << 10
-"""Number of nodes before a correction, or before the last limit that counts there, that are searched for further
-limits."""
+"""Nodes before a correction, or before the last limit that counts there, that are searched for limits."""
 
 HELD = 1 << 28
 """Bytes of the arrays of a graph that are held in memory; others are mapped from temporary files."""
@@ -43,35 +42,6 @@ CHUNK = 1 << 20
 DROPPED = "locks whose order contradicts that of other events, left out"
 
 
-class MappedArrays:
-    """Arrays in memory up to `HELD` bytes, and others mapped from temporary files, which are removed with this
-    object."""
-
-    def __init__(self) -> None:
-        self._free, self._n = HELD, 0
-        self._folder: ScratchFolder | None = None
-
-    def new(self, n: int, dtype: Any, value: int | None = None) -> NDArray[Any]:
-        """Return a new array of `n` elements, which are all `value` if one is given. Raises AnalysisError if a
-        temporary file cannot be written."""
-        size = n * np.dtype(dtype).itemsize
-        if size <= self._free or not n:
-            self._free -= size
-            array = np.empty(n, dtype)
-        else:
-            if self._folder is None:
-                self._folder = temporary_folder()
-            self._n += 1
-            path = self._folder.path / f"clocks-{self._n}"
-            try:
-                array = zeros_in_file(path, n, dtype)
-            except OSError as error:
-                raise not_written(f"cannot write a temporary file of {size:,} bytes in {path.parent}", error) from error
-        if value is not None:
-            array[:] = value
-        return array.view(np.ndarray)
-
-
 @dataclass(frozen=True, eq=False)
 class ClockGraph:
     """Clock conditions of a whole trace; 46 B at the peak per event that takes part in one, `HELD` of it in memory."""
@@ -79,8 +49,7 @@ class ClockGraph:
     row: Rows
     """(n_nodes,) int64: the events, ascending."""
     time: Rows
-    """(n_nodes,) int64: recorded ticks; late events have those of the latest event before them, so that times never
-    decrease at a location."""
+    """(n_nodes,) int64: recorded ticks, which never decrease: late events have those of the latest before."""
     late: Rows
     """(n_nodes,) int64: ticks by which each event is earlier than that; empty if none is."""
     first: Rows
@@ -94,31 +63,31 @@ class ClockGraph:
     is_inferred: NDArray[np.bool_]
     """(n_edges,)"""
     n_hubs: int
-    arrays: MappedArrays
-    """The storage of the arrays."""
+    arrays: LargeArrays
+    """Makes the arrays."""
     counts: dict[str, int] = field(default_factory=dict)
     """What had to be left out."""
 
     @classmethod
     def of(cls, facts: Facts, found: Sequence[ClockConditions], jobs: int) -> ClockGraph:
         """Put the conditions of all slices together."""
-        n_events, arrays = int(facts.store.manifest["n_events"]), MappedArrays()
+        n_events, arrays = int(facts.store.manifest["n_events"]), LargeArrays(HELD)
         row = _rows_of(found, n_events, arrays)
         n_all = row.size + sum(part.n_hubs for part in found)
         n_edges = sum(len(part.edges) for part in found)
         number = np.int32 if max(n_all, n_edges) < 1 << 31 else np.int64
-        start = arrays.new(n_all + 1, number, 0)
+        start = arrays.zeros(n_all + 1, number)
         for (tail,) in _ends(found, row, n_events, ("tail",)):
             np.add.at(start, tail + 1, 1)
         np.cumsum(start, out=start)
-        head, condition = arrays.new(n_edges, number), arrays.new(n_edges, np.int8)
-        is_inferred = arrays.new(n_edges, bool)
+        head, condition = arrays.empty(n_edges, number), arrays.empty(n_edges, np.int8)
+        is_inferred = arrays.empty(n_edges, bool)
         at, waiting = start[:-1].copy(), np.zeros(n_all, np.int32)
         for tail, to, kind, inferred in _ends(found, row, n_events, ("tail", "head", "condition", "is_inferred")):
             kernels.place_conditions(tail, to, kind, inferred, at, waiting, head, condition, is_inferred)
         del at, waiting
         first = np.append(np.searchsorted(row, facts.first_rows), row.size)
-        time, late = arrays.new(row.size, np.int64), np.zeros(0, np.int64)
+        time, late = arrays.empty(row.size, np.int64), np.zeros(0, np.int64)
         lag: list[tuple[slice, Rows]] = []
 
         def read(location: int) -> None:
@@ -129,10 +98,10 @@ class ClockGraph:
                 if (time[mine] != recorded).any():
                     lag.append((mine, time[mine] - recorded))
 
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(read, range(facts.n_locations)))
+        for _ in side_by_side(jobs, read, range(facts.n_locations)):
+            pass
         if lag:
-            late = arrays.new(row.size, np.int64, 0)
+            late = arrays.zeros(row.size, np.int64)
             for mine, values in lag:
                 late[mine] = values
         graph = cls(row, time, late, first, start, head, condition, is_inferred, n_all - row.size, arrays)
@@ -153,7 +122,7 @@ class ClockGraph:
 
     def _where(self, kept: NDArray[np.bool_]) -> ClockGraph:
         """Return the graph with some of its edges."""
-        before = np.concatenate([[0], np.cumsum(kept)])
+        before = offsets_of(kept)
         names = ("head", "condition", "is_inferred")
         start = before[self.start].astype(self.start.dtype)
         return replace(self, start=start, **{name: getattr(self, name)[kept] for name in names})
@@ -185,7 +154,7 @@ class ClockGraph:
     def _sweep(self, latency: int, shrink: float) -> tuple[Rows, NDArray[np.bool_]]:
         """Sweep all nodes; return their times, and a mask of those that wait for themselves."""
         n, first = len(self), self.first
-        time = self.arrays.new(self.n_all, np.int64)
+        time = self.arrays.empty(self.n_all, np.int64)
         time[:n], time[n:] = self.time, sweeps.NEVER
         waiting = np.zeros(self.n_all, np.int32)
         for low in range(0, self.n_edges, CHUNK):
@@ -219,7 +188,7 @@ class ClockGraph:
         n = len(self)
         of_hub = np.full(self.n_hubs, LATE)
         kernels.limit_tails(n, self.n_all, self._conditions(latency), forward, of_hub, of_hub)
-        shift = self.arrays.new(n, np.int64, 0)
+        shift = self.arrays.zeros(n, np.int64)
         for low, high in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
             mine, limit = slice(low, high), np.full(high - low, LATE)
             kernels.limit_tails(low, high, self._conditions(latency), forward, of_hub, limit)
@@ -238,7 +207,7 @@ class ClockGraph:
         return {name: int(c) for name, c in zip(CONDITIONS, counts, strict=True)}
 
 
-def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArrays) -> Rows:
+def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: LargeArrays) -> Rows:
     """Find the events that take part in conditions, ascending; an eighth of a byte per event."""
     ranks = no_ranks(n_events)
     for part in found:
@@ -249,7 +218,7 @@ def _rows_of(found: Sequence[ClockConditions], n_events: int, arrays: MappedArra
     bits = ranks.bits.view(np.uint8)
     parts = range(0, bits.size, CHUNK)
     counts = [int(np.unpackbits(bits[low : low + CHUNK]).sum()) for low in parts]
-    row, done = arrays.new(sum(counts), np.int64), 0
+    row, done = arrays.empty(sum(counts), np.int64), 0
     for low, n in zip(parts, counts, strict=True):
         row[done : done + n] = np.flatnonzero(np.unpackbits(bits[low : low + CHUNK], bitorder="little")) + 8 * low
         done += n

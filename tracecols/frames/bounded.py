@@ -1,5 +1,4 @@
-"""Untrusted queries: a single read-only statement, limited in rows, time and memory, with access to the files of the
-tables only."""
+"""Untrusted queries: one read-only statement, limited in rows, time, memory and files."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ class Bounds:
 
     skipped: int
     rows: int
-    """`skipped` and `rows`: number of leading rows of the result to skip, and maximum number of rows to return after
-    them."""
+    """`skipped` and `rows`: leading rows to skip, and maximum number of rows after them."""
     seconds: float
     """Time after which the query is interrupted."""
     memory: int

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from tracecols.errors import MissingExtraError, StoreError
 from tracecols.frames.bounded import Bounds, quoted, refusal, run_bounded
 from tracecols.given.arguments import did_you_mean, show
-from tracecols.model.model import Model, Progress
+from tracecols.model.model import Model
 from tracecols.model.pointers import POINTERS
 from tracecols.model.table_files import ENHANCED, FOLDER, TableFiles, find_table, schema_of
 from tracecols.model.table_writer import Parts, with_referred, write_tables
 from tracecols.schema import DEFINITIONS, SIDE_TABLES, Table
 from tracecols.store import Store
+from tracecols.work.progress import Progress
 from tracecols.work.scratch import temporary_folder
 
 if TYPE_CHECKING:
@@ -265,8 +266,7 @@ class Catalog:
             raise refusal(duckdb, error, bounds) from error
 
     def _found(self, duckdb: Any, query: str, bounds: Bounds | None) -> pd.DataFrame:
-        """Return the result of a query; tables that it names are made first, and pointer columns of events if it reads
-        them."""
+        """Return the result of a query; the tables and pointer columns that it reads are made first."""
         words = {word.lower() for word in re.findall(r"\w+", query)}
         try:
             try:

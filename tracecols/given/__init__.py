@@ -1,2 +1,1 @@
-"""Input from callers: arguments, files, numbers with units, names to print, parameters of patterns, plug-ins of
-installed packages."""
+"""Input from callers: arguments, files, numbers with units, names to print, parameters, plug-ins."""

@@ -7,6 +7,7 @@ import os
 import re
 import reprlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -25,8 +26,7 @@ def show(given: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], otherwise: str) -> str:
-    """Return a hint: up to three names like the one that was not found, or what to do if none is like it, or it is no
-    name."""
+    """Return a hint: up to three names like the one not found, or what to do if none is like it."""
     # imported only if a name is unknown
     from difflib import get_close_matches
 
@@ -112,13 +112,10 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
     """Return a time in seconds; None stays."""
     if given is None:
         return None
-    if isinstance(given, str | bytes | bool) or not np.isscalar(given):
-        seconds = math.nan
-    else:
-        try:
+    seconds = math.nan
+    if np.isscalar(given) and not isinstance(given, str | bytes | bool):
+        with suppress(TypeError, ValueError, OverflowError):
             seconds = float(given)  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError):
-            seconds = math.nan
     if not math.isfinite(seconds):
         raise error(
             f"the {what} is not a time: {show(given)}\n"
@@ -128,8 +125,7 @@ def as_seconds(given: object, what: str, error: type[TracecolsError]) -> float |
 
 
 def clock_reading(seconds: float, clock: Mapping[str, Any]) -> int:
-    """Convert seconds since the start of the recording to a clock reading; beyond `FARTHEST` ticks, to -`FARTHEST` or
-    `FARTHEST`."""
+    """Convert seconds since the start of the recording to a clock reading, from -`FARTHEST` to `FARTHEST`."""
     if abs(seconds) * clock["resolution"] >= FARTHEST:
         return int(math.copysign(FARTHEST, seconds))
     return round(seconds * clock["resolution"]) + int(clock["origin"])

@@ -64,8 +64,7 @@ def check_path(path: str | Path, error: type[TracecolsError]) -> None:
 
 
 def is_denied(error: BaseException | None) -> bool:
-    """Return whether an error is about permissions or the number of open files: a file that cannot be read may be
-    sound."""
+    """Return whether an error is about permissions or the number of open files, so that the file may be sound."""
     return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, *_TOO_MANY)
 
 
@@ -80,14 +79,12 @@ def advice(error: BaseException, otherwise: str) -> str:
 
 
 def advice_for_output(error: OSError, otherwise: str) -> str:
-    """Return what to do about a file or folder that cannot be written; `otherwise` is for one without space or
-    permission."""
+    """Return what to do about an output that cannot be written; `otherwise`: without space or permission."""
     return MORE_FILES if error.errno in _TOO_MANY else otherwise
 
 
 def exists(path: str | Path) -> bool:
-    """Return whether something exists at a path. Raises OSError if that cannot be determined, such as in a folder
-    without permission."""
+    """Return whether something exists at a path. Raises OSError if that cannot be determined."""
     try:
         os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -118,8 +115,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a small file. Raises UnusableFileError if it is no regular file, or has more than `MAX_BYTES`. Raises
-    OSError if it cannot be read."""
+    """Read a small file. Raises UnusableFileError if it has more than `MAX_BYTES`, and as `open_regular` does."""
     with open_regular(path) as file:
         return read_whole(file)
 

@@ -39,8 +39,7 @@ def _read(group: str, places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, 
 
 @lru_cache(8)
 def _groups_in(places: tuple[tuple[str, int], ...]) -> frozenset[str] | None:
-    """Return the groups of entry points that packages in some folders have; None if a folder cannot be read as
-    files."""
+    """Return the groups of entry points of packages in folders; None if a folder cannot be read."""
     groups: set[str] = set()
     try:
         for folder in (place or "." for place, _ in places):

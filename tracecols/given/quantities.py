@@ -1,5 +1,4 @@
-"""Numbers as text: with a unit, as users write them (1MB, 10us, 5%), and with the thing they count (1 thread, 2
-threads)."""
+"""Numbers as text: with units, as users write them (1MB, 10us, 5%), and with what they count (2 threads)."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def quantity(text: float | str, units: dict[str, float]) -> float:
 
 
 def in_bytes(text: str) -> int | None:
-    """Return a size such as 4GB, 512MiB or 32768 in bytes; None if it is not a size. Bytes have a capital B, since 4Gb
-    are bits."""
+    """Return a size such as 4GB or 512MiB in bytes; None if it is none: 4Gb are bits."""
     found = quantity(text, UNITS["bytes"])
     if not math.isfinite(found) or found < 0 or re.search(r"[kKmMgGtT]i?b\s*$", text):
         return None
@@ -66,6 +64,5 @@ def in_words(value: float, counts: str) -> str:
 
 
 def counted(n: int, what: str, many: str = "") -> str:
-    """Return a number with the noun it counts: 1 device, 4 processes; `many` is the plural if it is not `what` and an
-    s."""
+    """Return a number and what it counts: 1 device, 4 processes; `many` is the plural if not with an s."""
     return f"{n:,} {what if n == 1 else many or what + 's'}"

@@ -152,8 +152,7 @@ def shuffled(values: Floats, common: Floats, splits: Ints) -> Floats:
 
 
 def too_few(series: Series, rate: float) -> str:
-    """Return a message if there are so few runs that no change can be distinguished from noise; empty if there are
-    enough."""
+    """Return a message if there are too few runs to distinguish changes from noise, else an empty text."""
     sizes = series.sizes
     if sizes.size != 2 or 2 / math.comb(int(sizes.sum()), int(sizes[0])) <= rate:
         return ""

@@ -126,8 +126,7 @@ def _recognise(path: Path) -> str | None:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Return the runs of an experiment in the order in which they were added. Raises SeverityError if there is none, or
-    one is damaged."""
+    """Return the runs of an experiment as they were added. Raises SeverityError if there is none, or a damaged one."""
     found = [_read(path) for path in sorted(folder.glob("*.json")) if _is_run(path)]
     if not found:
         if what := instead(folder, "a folder of runs"):
@@ -137,8 +136,7 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def _is_run(path: Path) -> bool:
-    """Return whether a file has the parameters of a run. Raises SeverityError if it cannot be read, and has the name
-    of a cube."""
+    """Return whether a file is that of a run. Raises SeverityError if it is beside a cube, and cannot be read."""
     if path.with_suffix(".severity").is_dir():
         try:
             read_json(path)

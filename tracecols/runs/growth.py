@@ -173,8 +173,7 @@ def best_terms(errors: Floats, values: Floats) -> tuple[Floats, NDArray[np.int64
 
 
 def _chances(errors: Floats, values: Floats, quality: Floats) -> Floats:
-    """Return, for each cell, how often the best model of any cell is as good when the values are shuffled; (n_cells,)
-    float64."""
+    """Return how often the best model of any cell is as good with shuffled values, by cell; (n_cells,) float64."""
     if not quality.size:
         return quality
     rng = np.random.default_rng(0)

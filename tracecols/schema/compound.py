@@ -11,12 +11,13 @@ DIRECTIONS = ("not known", "host to device", "device to host", "within devices")
 
 
 def _call(role: str, what: str, *, exit_row: bool = True) -> tuple[Column, ...]:
+    """Declare the columns of a call; the role, such as `send_`, is the begin of their names."""
     columns = (
-        event(f"{role}_enter", f"ENTER of {what}"),
-        event(f"{role}_exit", f"EXIT of {what}"),
-        ticks(f"{role}_enter_time", "time of that ENTER"),
-        ticks(f"{role}_exit_time", "time of that EXIT"),
-        reference(f"{role}_call_path", "call_paths", f"call path of {what}"),
+        event(f"{role}enter", f"ENTER of {what}"),
+        event(f"{role}exit", f"EXIT of {what}"),
+        ticks(f"{role}enter_time", "time of that ENTER"),
+        ticks(f"{role}exit_time", "time of that EXIT"),
+        reference(f"{role}call_path", "call_paths", f"call path of {what}"),
     )
     return columns if exit_row else (columns[0], *columns[2:])
 
@@ -35,10 +36,10 @@ _MESSAGE = (
     Column("length", "int64", "length, as the sender states it", "bytes"),
     ticks("send_time", "time of the SEND"),
     ticks("recv_time", "time of the RECV"),
-    *_call("send", "the call that starts the send"),
-    *_call("send_done", "the call that completes the send; null if none did"),
-    *_call("recv_post", "the call that posts the receive"),
-    *_call("recv", "the call that completes the receive"),
+    *_call("send_", "the call that starts the send"),
+    *_call("send_done_", "the call that completes the send; null if none did"),
+    *_call("recv_post_", "the call that posts the receive"),
+    *_call("recv_", "the call that completes the receive"),
 )
 
 _MESSAGE_SOURCE = "SEMANTICS 3; OTF2 MpiSend, MpiIsend, MpiRecv, MpiIrecv, MpiMrecv, MpiImrecv and their requests"
@@ -131,11 +132,7 @@ COLLECTIVE_MEMBERS = table(
     Column("sent", "int64", "bytes sent", "bytes"),
     Column("received", "int64", "bytes received", "bytes"),
     Column("is_root", "bool", "whether it is the root"),
-    event("enter", "ENTER of the call"),
-    event("exit", "EXIT of the call"),
-    ticks("enter_time", "time of that ENTER"),
-    ticks("exit_time", "time of that EXIT"),
-    reference("call_path", "call_paths", "call path of the call"),
+    *_call("", "the call"),
     source="OTF2 MpiCollectiveBegin, MpiCollectiveEnd",
 )
 
@@ -249,7 +246,7 @@ CREATED_PROCESSES = table(
     ticks("begin_time", "its time: before, the process does not exist"),
     reference("communicator", "communicators", "the inter-communicator between it and its creators"),
     reference("create_location", "locations", "location that creates it, the last to call before it begins"),
-    *_call("create", "the call that creates it"),
+    *_call("create_", "the call that creates it"),
     source="OTF2 CommCreate, InterComm",
 )
 
@@ -393,7 +390,7 @@ KERNELS = table(
         "callsite", "int64", "call site that kernel and launch have in common; null if none is recorded", nullable=True
     ),
     reference("launch_location", "locations", "location of the launch; null if it is not known", nullable=True),
-    *_call("launch", "the call that launches it; null if it is not known"),
+    *_call("launch_", "the call that launches it; null if it is not known"),
     source="k-th launch and k-th kernel of a stream, or of a call site and stream; OTF2 attributes and parameters of "
     "the launching call",
 )
@@ -416,7 +413,7 @@ COPIES = table(
     reference(
         "copy_location", "locations", "location of the call that asks for it; null if it is not known", nullable=True
     ),
-    *_call("copy", "the call that asks for it; null if it is not known"),
+    *_call("copy_", "the call that asks for it; null if it is not known"),
     source="RMA_PUT, RMA_GET and their completion on a stream; regions of role data_transfer",
 )
 
@@ -424,7 +421,7 @@ DEVICE_SYNCS = table(
     "device_syncs",
     "one call in which the host waits for a device: a synchronisation, or a copy that returns only when it is done",
     reference("location", "locations", "location of the call"),
-    *(Column(c.name.removeprefix("call_"), c.dtype, c.doc, c.unit, c.target) for c in _call("call", "the call")),
+    *_call("", "the call"),
     Column("is_copy", "bool", "whether it is a copy"),
     reference("stream", "locations", "stream it refers to; null for all streams of the process", nullable=True),
     ticks("own_time", "time in the call itself, without calls inside", is_duration=True),
@@ -468,10 +465,10 @@ CREATED_THREADS = table(
     ticks("end_time", "its time"),
     event("create", "THREAD_CREATE; null if there is none"),
     reference("create_location", "locations", "location that created it; null if none did", nullable=True),
-    *_call("create", "the call that creates it; null if there is none"),
+    *_call("create_", "the call that creates it; null if there is none"),
     event("join", "THREAD_WAIT; null if there is none"),
     reference("join_location", "locations", "location that waited for its end; null if none did", nullable=True),
-    *_call("join", "the call that waits for its end; null if there is none"),
+    *_call("join_", "the call that waits for its end; null if there is none"),
     source="OTF2 ThreadCreate, ThreadBegin, ThreadWait, ThreadEnd",
 )
 
@@ -530,8 +527,8 @@ LOCK_EPOCHS = table(
     ),
     Column("lock", "int64", "lock of SHMEM; 0 for the locks of windows"),
     Column("is_exclusive", "bool", "whether the lock is exclusive"),
-    *_call("lock", "the call that locks", exit_row=False),
-    *_call("unlock", "the call that unlocks"),
+    *_call("lock_", "the call that locks", exit_row=False),
+    *_call("unlock_", "the call that unlocks"),
     event("request", "the event that asks for the lock; of SHMEM the one that takes it"),
     event("release", "the event that releases the lock"),
     ticks("release_time", "when the lock is released"),
@@ -598,7 +595,7 @@ NONBLOCKING_MEMBERS = table(
         "one; for MPI_Ialltoallv and MPI_Ialltoallw, of those that started before its end); null if none does",
         nullable=True,
     ),
-    *_call("done", "the call that completes it", exit_row=False),
+    *_call("done_", "the call that completes it", exit_row=False),
     source="k-th operation of each process on a communicator; OTF2 NonBlockingCollectiveRequest, "
     "NonBlockingCollectiveComplete",
 )

@@ -19,8 +19,7 @@ PARADIGMS = (
 )  # fmt: skip
 
 NCCL = "nccl"
-"""Paradigm of kernels that communicate: of NCCL, RCCL and oneCCL. No format has a number for it, so it is not in
-`PARADIGMS`."""
+"""Paradigm of kernels of NCCL, RCCL and oneCCL; not in `PARADIGMS`, as no format has a number for it."""
 
 COLLECTIVE_OPS = (
     "barrier", "bcast", "gather", "gatherv", "scatter", "scatterv", "allgather", "allgatherv", "alltoall", "alltoallv",
@@ -43,6 +42,7 @@ METRIC_MODES = {
     0: "accumulated_start", 16: "accumulated_point", 17: "absolute_point", 18: "relative_point", 32: "accumulated_last",
     33: "absolute_last", 34: "relative_last", 48: "accumulated_next", 49: "absolute_next", 50: "relative_next",
 }  # fmt: skip
+METRIC_DTYPES = {8: "int64", 4: "uint64", 10: "float64"}
 METRIC_OCCURRENCES = ("synchronous_strict", "synchronous", "asynchronous")
 METRIC_SCOPES = ("location", "location_group", "system_tree_node", "group")
 RECORDER_KINDS = ("unknown", "abstract", "cpu", "gpu")
@@ -82,8 +82,7 @@ def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
 
 
 CORRELATION = "CORRELATION_ID"
-"""Attribute of ENTER: a number that, within a process, a call for a device shares with all work of the device that the
-call causes."""
+"""Attribute of ENTER: a number that calls of a process share with the work of the device that they cause."""
 
 COPIED_BYTES = "COPIED_BYTES"
 """Attribute of ENTER of copies that are recorded as regions: the number of bytes."""

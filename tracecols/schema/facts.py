@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from numbers import Integral, Real
@@ -113,25 +113,16 @@ def wrong_fact(fact: Fact, value: Any, where: str = "") -> str:
     return next(filter(None, (wrong_fact(d, v, at) for d, v, at in inside if d is not None)), "")
 
 
-def _text(name: str, doc: str = "", **how: Any) -> Fact:
-    return Fact(name, "text", doc, **how)
+def _declare(kind: str) -> Callable[..., Fact]:
+    """Return a function that declares facts of a kind by their name, what they are, and their entries."""
+
+    def declare(name: str, doc: str = "", *entries: Fact, **how: Any) -> Fact:
+        return Fact(name, kind, doc, entries=entries, **how)
+
+    return declare
 
 
-def _integer(name: str, doc: str = "", **how: Any) -> Fact:
-    return Fact(name, "integer", doc, **how)
-
-
-def _number(name: str, doc: str = "", **how: Any) -> Fact:
-    return Fact(name, "number", doc, **how)
-
-
-def _list(name: str, doc: str = "", *entries: Fact, **how: Any) -> Fact:
-    return Fact(name, "list", doc, entries=entries, **how)
-
-
-def _object(name: str, doc: str = "", *entries: Fact, **how: Any) -> Fact:
-    return Fact(name, "object", doc, entries=entries, **how)
-
+_text, _integer, _number, _list, _object = map(_declare, ("text", "integer", "number", "list", "object"))
 
 _TEXT = _text("a name")
 _COUNT = _integer("a note", low=0, high=(1 << 127) - 1)

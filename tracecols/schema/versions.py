@@ -67,8 +67,7 @@ def difference(
 
 
 def newer_note(what: str, version: Version, known: Version, ignored: Sequence[str]) -> str:
-    """Return a note that a file (`what`: `store` or `cube`) is newer than this reader, and what is ignored; an empty
-    text if it is not newer."""
+    """Return a note that a `store` or `cube` is newer than this reader, and what is ignored; empty if it is not."""
     if version <= known:
         return ""
     besides = f"ignored: {', '.join(ignored)}" if ignored else "nothing had to be ignored"

@@ -1,5 +1,4 @@
-"""Work requested from devices before a trace slice begins, so that its kernels and copies are paired with their own
-calls."""
+"""Work requested from devices before a trace slice, so that kernels and copies are paired with their own calls."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ def _events(store: Store, location: int, stop: int, kinds: tuple[int, ...], want
 
 
 def _calls(store: Store, locations: Locations, wanted: Mask, location: int, stop: int) -> tuple[Ints, Ints]:
-    """Return stream and call site of every innermost call that is over before some event; (n,) int64, -1 if not
-    recorded."""
+    """Return stream and call site of each innermost call that is over before an event; (n,) int64, -1 unknown."""
     row, kind, _ = _events(store, location, stop, (K.ENTER, K.EXIT), wanted)
     is_enter = kind == K.ENTER
     # calls that hold none of their kind: an ENTER and the EXIT after it
@@ -99,8 +97,7 @@ def _call_sites(store: Store, location: int, enter: Ints, leave: Ints) -> Ints:
 
 
 def _work(store: Store, regions: Regions, location: int, stop: int) -> dict[str, Ints]:
-    """Return the call sites of the kernels and copies of a stream that are over before some event; -1 if not
-    recorded."""
+    """Return the call sites of kernels and copies of a stream that are over before an event; -1 unknown."""
     runs = np.append(regions.role != "artificial", False)
     row, kind, region = _events(store, location, stop, (K.ENTER, K.EXIT), runs)
     depth = np.cumsum(np.where(kind == K.ENTER, 1, -1))

@@ -42,7 +42,7 @@ from tracecols.enhance.threads.created import times_of
 from tracecols.schema import EventKind as K
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
-from tracecols.vectors import Ints, Mask
+from tracecols.vectors import Ints, Mask, offsets_of
 
 BATCH = 1 << 20
 """Number of events, or rows of side tables, that are processed at once; more only for a single process."""
@@ -64,8 +64,7 @@ class Repeated(NamedTuple):
     """`location`, `row` and `kind`: where it was recorded, its number there, and its kind."""
     enter: int = -1
     region: int = -1
-    """`enter` and `region`: ENTER and region of the call that is repeated around it; -1 if the event is repeated
-    alone."""
+    """`enter` and `region`: ENTER and region of the call repeated around it; -1: the event is repeated alone."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +177,7 @@ class MemberNumbers:
     n: Ints
     """(n_keys,) int64: operations in the slice."""
     end: Ints
-    """(n_keys,) int64: one more than the largest number in the slice or before it; the least number if there is
-    none."""
+    """(n_keys,) int64: one more than the largest number in the slice or before it, else the least number."""
     of: Ints
     """(n_runs,) int64: the key of every run, ascending."""
     position: Ints
@@ -205,8 +203,7 @@ class MemberNumbers:
         return rows
 
     def runs(self) -> tuple[Ints, Ints, Ints]:
-        """Return key, first number, and one more than the last of every run of counted operations, ordered by key and
-        number."""
+        """Return key, first number, and one past the last, of runs of counted operations, by key and number."""
         last = ends_run(self.of)
         stop = np.where(last, self.n[self.of], np.append(self.position[1:], 0)[: self.of.size])
         counted = np.flatnonzero(self.number >= 0)
@@ -216,11 +213,10 @@ class MemberNumbers:
 
 
 class Lacking:
-    """Operations of which a slice lacks some participants: those that were over before it, or precede operations in
-    it."""
+    """Operations of which a slice lacks participants: over before it, or preceding operations in it."""
 
     def __init__(self, members: list[MemberNumbers]) -> None:
-        n_keys = np.cumsum([0, *(m.n.size for m in members)])
+        n_keys = offsets_of([m.n.size for m in members])
         nothing = np.zeros(0, np.int64)
         channels = [np.concatenate([nothing, *(m.channel[i] for m in members)]) for i in range(5)]
         end = np.concatenate([nothing, *(m.end for m in members)])
@@ -245,8 +241,7 @@ class Lacking:
         self._columns = [*(c[at] for c in channels), ranges(low, size)]
 
     def among(self, channel: tuple[Ints, ...], numbers: Ints) -> Mask:
-        """Return a mask of the operations of a slice that lack participants, given their channels and numbers; (n,)
-        bool."""
+        """Return a mask of operations, by channel and number, that lack participants; (n,) bool."""
         n = numbers.size
         if not n or not self._columns[0].size:
             return np.zeros(n, bool)
@@ -352,7 +347,7 @@ class OperationCounter:
                     held.append(operations.inside())
                 else:
                     rows.append(operations.numbers().rows())
-            rows += [self._fenced(batch), self._next_on_windows(batch)]
+            rows += self._states_of_windows(batch)
         self.rows = np.concatenate(rows)
         if held:
             self._leave_out(held, Lacking(numbers))
@@ -419,8 +414,7 @@ class OperationCounter:
         return Operations(what, keys, numbers, position, bounds.precedes(*done), held, rows)
 
     def _in_slice(self, begun: Events, by_time: bool) -> Ints:
-        """Return the permutation that puts operations, given in the order of the whole trace, into the order of the
-        slice."""
+        """Return the permutation from the order of the whole trace to that of the slice."""
         bounds, (location, row) = self._bounds, begun
         early = bounds.precedes(location, row)
         # repeated events come before all other events of their location
@@ -611,9 +605,11 @@ class OperationCounter:
         keys = Keys.each(self._process[ends.location], side["window"][end])
         yield self._count(Numbered.WINDOW, keys, ends, ends)
 
-    def _fenced(self, members: Ints) -> Ints:
-        """Find the windows whose last synchronisation before the slice was collective; rows for `Numbering`."""
+    def _states_of_windows(self, members: Ints) -> Iterator[Ints]:
+        """Find the windows whose last synchronisation before the slice was collective, and keep the next numbers on
+        windows that this trace, itself a slice, does not synchronise; rows for `Numbering`."""
         side, location = self._side("rma", members, ["window"])
+        processes = distinct(self._process[members])
         mine = np.flatnonzero(
             SYNCHRONIZES[side["kind"]] & (side["window"] >= 0) & self._bounds.precedes(location, side["row"])
         )
@@ -623,21 +619,14 @@ class OperationCounter:
         first = first[side["kind"][mine][first] == K.RMA_COLLECTIVE_END]
         rows = np.zeros((first.size, N_COLUMNS), np.int64)
         rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 6] = Numbered.FENCED, at[first], window[first], 1
-        return np.concatenate([rows, self._rows_besides(Numbered.FENCED, distinct(self._process[members]), at, window)])
-
-    def _next_on_windows(self, members: Ints) -> Ints:
-        """Keep the next numbers on windows that this trace, itself a slice, does not synchronise; rows for
-        `Numbering`."""
-        side, location = self._side("rma", members, ["window"])
+        yield rows
+        yield self._rows_besides(Numbered.FENCED, processes, at, window)
         end = np.flatnonzero((side["kind"] == K.RMA_COLLECTIVE_END) & (side["window"] >= 0))
         window = side["window"][end].astype(np.int64)
-        return self._rows_besides(
-            Numbered.WINDOW, distinct(self._process[members]), self._process[location[end]], window
-        )
+        yield self._rows_besides(Numbered.WINDOW, processes, self._process[location[end]], window)
 
     def _rows_besides(self, what: Numbered, of: Ints, *key: Ints) -> Ints:
-        """Return the numbering rows of this trace, itself a slice, for some locations or processes, without those of
-        the given two-column keys."""
+        """Return the numbering rows of this trace, itself a slice, for some processes, without some two-column keys."""
         known = self._numbering.rows[(self._numbering.rows[:, 0] == what) & np.isin(self._numbering.rows[:, 1], of)]
         both = combine(*(np.append(column, known[:, 1 + i]) for i, column in enumerate(key)))
         n = key[0].size

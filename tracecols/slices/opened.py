@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracecols.conversion import Progress, write_store
+from tracecols.conversion import write_store
 from tracecols.slices.source import StoreSource, time_range_ticks
 from tracecols.store import Store
+from tracecols.work.progress import Progress
 from tracecols.work.scratch import naming_full_disks, temporary_folder
 
 

@@ -23,7 +23,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +58,7 @@ BATCH = 1 << 20
 
 MOST_AHEAD = 64
 """Largest lead, in constructs of one role, of a thread over another one of its team that is taken to encounter them,
-too. Leads are at most one if all wait for each other at the end of the construct, and arbitrary if nobody waits."""
+too. Leads are at most one if all wait for each other at the end of the construct, and arbitrary if they do not."""
 
 ENTER_AND_EXIT = EventKind.ENTER, EventKind.EXIT
 
@@ -114,8 +113,7 @@ class AddedEvent:
     region: int
     """`kind` and `region`: its kind and region."""
     changes: dict[str, int] | None = None
-    """Values of its side table that differ; None for an event that repeats everything, additional attributes
-    included."""
+    """Values of its side table that differ; None for one that repeats everything, with attributes."""
     location: int = -1
     """Location of the event it is copied from; -1 for the same location."""
 
@@ -205,8 +203,7 @@ class Stacks:
 
 
 class TeamVisit(NamedTuple):
-    """The visit of a thread in a team instance: rows of its begin and end, and of FORK and JOIN if it forks; -1 if
-    missing."""
+    """A visit of a thread in a team instance: rows of begin, end, FORK and JOIN (if it forks); -1 missing."""
 
     location: int
     begin: int
@@ -285,8 +282,7 @@ class TeamsAtBorder(NamedTuple):
     """(n,): teams that it visits."""
     begun: Ints
     n: Ints
-    """`begun` and `n`: (n,), number of visits in each team that begin before this end of the range, and of all
-    visits."""
+    """`begun` and `n`: (n,), number of visits in each team that begin before this end, and of all visits."""
     opened: TeamInstances
     """Instances of the visits that this end of the range cuts through."""
 
@@ -356,16 +352,11 @@ class EndedConstructs(NamedTuple):
         ]
 
 
-def switch_to(tasks: TaskEvents, slot: int, before: int) -> AddedEvent:
-    """Return the last event before some row that switched to a task."""
-    at = np.flatnonzero((tasks.slot == slot) & (tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
-    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1)
-
-
-def switch_to_implicit(tasks: TaskEvents, before: int) -> AddedEvent:
-    """Return a switch to the implicit task, modelled on the last switch before some row."""
-    at = np.flatnonzero((tasks.row < before) & np.isin(tasks.kind, SWITCHES))[-1]
-    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, TO_IMPLICIT)
+def switch_to(tasks: TaskEvents, task: int, before: int) -> AddedEvent:
+    """Return the last switch to a task before some row; to the implicit task, 0, it is modelled on that to any task."""
+    switches = (tasks.row < before) & np.isin(tasks.kind, SWITCHES)
+    at = np.flatnonzero(switches & (tasks.slot == task) if task else switches)[-1]
+    return AddedEvent(int(tasks.row[at]), int(tasks.kind[at]), -1, None if task else TO_IMPLICIT)
 
 
 class SlicePlanner:
@@ -392,7 +383,7 @@ class SlicePlanner:
         self._waits = np.append(waits, False)
         self._communicates = np.append(np.isin(regions.paradigm, ["mpi", "shmem"]), False)
         self.slices = dict(zip(chosen, side_by_side(jobs, self._plan, chosen), strict=True))
-        self._teams(chosen)
+        self._teams()
         self._count(leaves_out)
 
     def _side(self, table: str, location: int, *columns: str) -> Columns:
@@ -420,7 +411,7 @@ class SlicePlanner:
                     opened = entered if entered and entered[0].row < planned.start else []
                 planned.before += [switch_to(tasks, task, planned.start), *opened]
             if stacks.tasks and not stacks.task:
-                planned.before.append(switch_to_implicit(tasks, planned.start))
+                planned.before.append(switch_to(tasks, 0, planned.start))
             planned.before += self._flushes(location, planned.start)
         if planned.stop < n:
             stacks.walk(self.store, location, planned.start, planned.stop, tasks.slot)
@@ -429,7 +420,7 @@ class SlicePlanner:
                 if not planned.after:
                     entered = self._region_of_task(location, tasks, stacks.task)
                     planned.after = entered if entered and entered[0].row >= planned.stop else []
-                planned.after.append(switch_to_implicit(tasks, planned.stop))
+                planned.after.append(switch_to(tasks, 0, planned.stop))
             planned.after += self._closers(stacks.open_outside_tasks())
         self._callsites(location, planned)
         self._copies(location, planned)
@@ -454,8 +445,7 @@ class SlicePlanner:
         planned.before = before
 
     def _copies(self, location: int, planned: LocationSlice) -> None:
-        """Repeat the begins of a stream's copies that are underway at the start, and end those that are underway at the
-        end."""
+        """Repeat the begins of a stream's copies underway at the start, and end those underway at the end."""
         if not self._is_device[location] or not self.store.n_rows("rma", location):
             return
         side = self._side("rma", location, "kind", "window", "matching")
@@ -483,8 +473,7 @@ class SlicePlanner:
         return []
 
     def _first_enter(self, location: int, start: int, stop: int, wanted: Mask) -> list[AddedEvent]:
-        """Return the first ENTER of a wanted region among some events, and an EXIT made from it; nothing if there is
-        none."""
+        """Return the first ENTER of a wanted region, and an EXIT made from it; nothing if there is none."""
         size = 64
         while start < stop:
             events = self.store.read("events", location, ["kind", "region"], start, min(start + size, stop))
@@ -543,8 +532,7 @@ class SlicePlanner:
     # -- what was counted before the time range ----------------------------------------------------------------------
 
     def _count(self, leaves_out: bool) -> None:
-        """Number the operations as in the whole trace, and repeat the events that began operations straddling the
-        start."""
+        """Number operations as in the whole trace, and repeat the begins of those that straddle the start."""
         low = self._first_rows.copy()
         high = low.copy()
         for location, planned in self.slices.items():
@@ -564,48 +552,57 @@ class SlicePlanner:
         for location, rows in counter.left_out.items():
             self.slices[location].dropped = rows
 
-    def _teams(self, chosen: list[int]) -> None:
+    def _teams(self) -> None:
         """Add visits so that every thread is in the team instances that are open at an end of the time range.
 
         All visits then lie between FORK and JOIN, as in the whole trace: threads that left before the start enter and
         leave once more, and threads that have not begun at the end enter and leave there.
         """
         ends = [which for which, at in (("start", self._start), ("stop", self._stop)) if at is not None]
-        said = list(side_by_side(self._jobs, partial(self._said_of_teams, ends), chosen))
-        across = [teams_across(of) for of in zip(*said, strict=True)]
+
+        def counted_at(location: int) -> list[TeamsAtBorder]:
+            visits, n = self._visits_of(location), self.store.n_rows("events", location)
+            return [visits.at(getattr(self.slices[location], which), n) for which in ends]
+
+        counts = list(side_by_side(self._jobs, counted_at, self._chosen))
+        across = [teams_across(of) for of in zip(*counts, strict=True)]
         # only the counts of locations are held for the whole trace, not their visits: these are found a second time
         mine = [
             location
-            for location, of in zip(chosen, said, strict=True)
+            for location, of in zip(self._chosen, counts, strict=True)
             if any(np.isin(own.team, instances.team).any() for own, instances in zip(of, across, strict=True))
         ]
-        found = list(side_by_side(self._jobs, partial(self._visits_within, across), mine))
+
+        def visits_within(location: int) -> list[dict[tuple[int, int], TeamVisit]]:
+            visits = self._visits_of(location)
+            return [visits.within(instances) for instances in across]
+
+        found = list(side_by_side(self._jobs, visits_within, mine))
         for which, *visits in zip(ends, *found, strict=True):
             met = by_instance(visits)
             constructs = self._constructs_met_again(met) if which == "start" else {}
             for location, of_location in by_location(met).items():
                 if which == "start":
-                    self._enter_again(location, of_location, constructs)
+                    self._put_teams_at_start(location, of_location, constructs)
                 else:
-                    self._enter_at_the_end(location, of_location)
+                    self._put_teams_at_end(location, of_location)
 
-    def _enter_again(
+    def _put_teams_at_start(
         self, location: int, visits: list[TeamVisit], constructs: dict[TeamVisit, list[AddedEvent]]
     ) -> None:
-        """Add events at the start that put a thread into the team instances open there, and through some constructs
-        once more."""
+        """Put a thread into the team instances open at the start, and through some constructs once more."""
         planned = self.slices[location]
         known = {x.row for x in planned.before}
         for v in visits:
             if v.begin < planned.start:
-                self._insert(location, self._entered_again(v, planned.start, known, constructs[v]))
+                self._insert(location, self._events_at_start(v, planned.start, known, constructs[v]))
 
-    def _enter_at_the_end(self, location: int, visits: list[TeamVisit]) -> None:
+    def _put_teams_at_end(self, location: int, visits: list[TeamVisit]) -> None:
         """Add events at the end that put a thread into the team instances open there."""
         planned = self.slices[location]
         inside: list[AddedEvent] = []
         for v in sorted(visits, key=lambda v: v.begin):
-            events = self._entered_at_the_end(v, planned.stop)
+            events = self._events_at_end(v, planned.stop)
             # a thread that forks does so in its current region; others are in no region when they begin
             if v.fork >= 0 or v.begin < planned.stop:
                 inside += events
@@ -618,26 +615,15 @@ class SlicePlanner:
         e = self._side("threads", location, "kind", "team")
         return TeamVisits(location, int(self._process[location]), e["row"], e["kind"], e["team"])
 
-    def _said_of_teams(self, ends: list[str], location: int) -> list[TeamsAtBorder]:
-        """Return the counts of a location's team visits at some ends of the time range."""
-        visits, planned, n = self._visits_of(location), self.slices[location], self.store.n_rows("events", location)
-        return [visits.at(getattr(planned, which), n) for which in ends]
-
-    def _visits_within(self, across: list[TeamInstances], location: int) -> list[dict[tuple[int, int], TeamVisit]]:
-        """Return the visits of a location in the team instances that are open at each end of the time range."""
-        visits = self._visits_of(location)
-        return [visits.within(instances) for instances in across]
-
     def _parallel_region(self, visit: TeamVisit) -> list[AddedEvent]:
         """Return ENTER and EXIT of the parallel region a thread enters in a team; nothing if it enters none."""
         stop = self.store.n_rows("events", visit.location) if visit.end < 0 else visit.end
         return self._first_enter(visit.location, visit.begin, stop, self._is_parallel)
 
-    def _entered_again(
+    def _events_at_start(
         self, visit: TeamVisit, start: int, known: set[int], constructs: list[AddedEvent]
     ) -> list[AddedEvent]:
-        """Return the events that a thread repeats at the start to be in a team and past its constructs; `known` are the
-        rows of open events."""
+        """Return the events that put a thread into a team and past its constructs; `known` are rows of open events."""
         region = self._parallel_region(visit)
         if region and (region[0].row >= start or region[0].row in known):
             region = []
@@ -646,7 +632,7 @@ class SlicePlanner:
             return events
         return self._complete_visit(visit, events, 0 <= visit.join < start)
 
-    def _entered_at_the_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
+    def _events_at_end(self, visit: TeamVisit, stop: int) -> list[AddedEvent]:
         """Return the events added at the end to put a thread into a team instance that is open there."""
         region = self._parallel_region(visit)
         if visit.begin >= stop:
@@ -655,8 +641,7 @@ class SlicePlanner:
 
     @staticmethod
     def _complete_visit(visit: TeamVisit, region: list[AddedEvent], forks: bool) -> list[AddedEvent]:
-        """Return begin and end of a thread in a team around the events of `region`; with FORK and JOIN around them if
-        it `forks`."""
+        """Put begin and end of a thread in a team around the events of `region`, and FORK and JOIN if it `forks`."""
         events = [
             AddedEvent(visit.begin, EventKind.THREAD_TEAM_BEGIN, -1),
             *region,
@@ -699,8 +684,7 @@ class SlicePlanner:
         return {visit: sorted(events, key=lambda x: x.row) for visit, events in again.items()}
 
     def _ended_in(self, visit: TeamVisit) -> dict[int, EndedConstructs]:
-        """Return the constructs that a thread has ended in a team before the start, by role, without those in inner
-        teams."""
+        """Return the constructs that a thread has ended in a team before the start, by role; inner teams left out."""
         found: dict[int, EndedConstructs] = {}
         construct, depth, start = np.append(self._construct, -1), 0, self.slices[visit.location].start
         stop = visit.end if 0 <= visit.end < start else start

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracecols.conversion import Progress, write_store
+from tracecols.conversion import write_store
 from tracecols.errors import StoreError
 from tracecols.given.arguments import as_path
 from tracecols.slices.source import StoreSource
 from tracecols.store.outputs import store_output
+from tracecols.work.progress import Progress
 from tracecols.work.scratch import naming_full_disks, temporary_folder
 
 

@@ -124,8 +124,7 @@ class SideReader:
 
 
 def side_rows(store: Store, table: str, location: int, rows: Ints) -> Columns | None:
-    """Return the rows of a side table that belong to some events of a location, ascending and counting from its first;
-    None if there are none."""
+    """Return the rows of a side table of some events, ascending from a location's first; None if there are none."""
     found_rows = []
     n = store.n_rows(table, location)
     for start in range(0, n, SIDE_ROWS):
@@ -142,8 +141,7 @@ def side_rows(store: Store, table: str, location: int, rows: Ints) -> Columns | 
 
 
 def facts_of_slice(store: Store) -> dict[str, str]:
-    """Return the manifest entries of a trace slice: that it is one, and facts about locations that follow from events
-    it may lack."""
+    """Return the manifest entries of a slice: that it is one, and what follows from events it may lack."""
     facts = {PIECE: "1"}
     kinds = store.definitions["locations"].column("type").to_pylist()
     if "gpu" in kinds:
@@ -194,7 +192,7 @@ class StoreSource:
         types = self.definitions["metric_members"]["value_type"]
         self.metric_types = [[types[m] for m in members] for members in self.definitions["metric_classes"]["members"]]
         self._side_tables = [name for name in store.tables if name != "events"]
-        self._slices: list[LocationSlice] | None = None
+        self._slices = [LocationSlice(0, n) for n in store.n_events.tolist()]
         self._start, self._stop = start, stop
         if locations is None and start is None and stop is None:
             return
@@ -224,8 +222,7 @@ class StoreSource:
 
     def read(self, location: int, report: Report, *, salvage: bool = False) -> Iterator[Batch]:
         """Yield the events of one location in order."""
-        n = self.store.n_rows("events", location)
-        planned = self._slices[location] if self._slices is not None else LocationSlice(0, n)
+        planned = self._slices[location]
         if planned.before:
             yield self._added(location, planned.before, 0, self._start)
         done = len(planned.before)

@@ -21,15 +21,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
-from tracecols.schema import DEFINITIONS, KINDS, NAMES, SIDE_TABLES, Column, Table
-from tracecols.schema.enums import GROUPS_OF_LOCATIONS, VALUE_TARGETS, VALUE_TYPES
+from tracecols.schema import DEFINITIONS, KINDS, NAMES, SIDE_TABLES, Table
+from tracecols.schema.enums import GROUPS_OF_LOCATIONS, METRIC_DTYPES, VALUE_TARGETS, VALUE_TYPES
 from tracecols.schema.facts import STORE_FACTS, wrong_fact
 from tracecols.store.arrow import to_numpy
 
 Sizes = Callable[[str], int]
 """Returns the number of rows of a definition table."""
-
-METRIC_DTYPES = ("int64", "uint64", "float64")
 
 _INT64 = np.iinfo(np.int64)
 
@@ -58,15 +56,12 @@ def first_outside(values: NDArray[Any], low: int, high: int) -> int:
     return int(np.flatnonzero((values < low) | (values >= high))[0])
 
 
-def _reference(column: Column, values: NDArray[Any], sizes: Sizes) -> tuple[int, str]:
-    """Return the position of the first invalid reference in a column, and what is wrong with it; -1 if there is
-    none."""
-    n = sizes(column.target)
-    at = first_outside(values, 0 if column.required else -1, n)
-    if at < 0:
-        return at, ""
-    null = "" if column.required else ", or -1 for none"
-    return at, f"{values[at]} is not a row of {column.target}, which are numbered from 0 to {n - 1}{null}"
+def _reference(values: NDArray[Any], target: str, sizes: Sizes, required: bool = False) -> tuple[int, str]:
+    """Return the first position of a value that is no row of a table, -1 none, and what is wrong with it."""
+    n = sizes(target)
+    at = first_outside(values, 0 if required else -1, n)
+    null = "" if required else ", or -1 for none"
+    return at, f"{values[at]} is not a row of {target}, which are numbered from 0 to {n - 1}{null}" if at >= 0 else ""
 
 
 def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes) -> tuple[int, str, str]:
@@ -80,7 +75,7 @@ def wrong_values(table: Table, columns: Mapping[str, NDArray[Any]], sizes: Sizes
         if values is None or not values.size:
             continue
         if column.target:
-            at, what = _reference(column, values, sizes)
+            at, what = _reference(values, column.target, sizes, column.required)
         elif column.low is not None or column.high is not None:
             low, high = column.low, column.high
             least, most = (-np.inf if low is None else low), (np.inf if high is None else high)
@@ -123,7 +118,7 @@ def wrong_columns(
         if values is None or not values.size:
             continue
         if column.target in DEFINITIONS:
-            at, what = _reference(column, values, sizes)
+            at, what = _reference(values, column.target, sizes, column.required)
             if at >= 0:
                 return at, column.name, what
         elif column.name == "row":
@@ -163,8 +158,7 @@ def _wrong_rows(row: NDArray[np.int64], rows: RowRanges, repeats: bool) -> tuple
 
 
 def wrong_sides(kind: NDArray[np.uint8], sides: Mapping[str, Mapping[str, NDArray[Any]]]) -> str:
-    """Check that consecutive events have exactly the rows in side tables that their kinds demand; `row` counts from the
-    first of these events."""
+    """Check that events have the rows in side tables that their kinds demand; `row` counts from the first event."""
     count = np.bincount(kind, minlength=256)
     for name, mask in _KINDS.items():
         columns = sides.get(name)
@@ -182,7 +176,7 @@ def _wrong_values(types: NDArray[np.uint8], values: NDArray[np.int64], sizes: Si
         target = VALUE_TARGETS.get(VALUE_TYPES[number]) if number < len(VALUE_TYPES) else None
         if target is not None:
             mine = np.flatnonzero(types == number)
-            at, what = _reference(Column("value", "int64", "", "", target), values[mine], sizes)
+            at, what = _reference(values[mine], target, sizes)
             if at >= 0:
                 return int(mine[at]), "value", what
     return -1, "", ""
@@ -207,13 +201,12 @@ def _flat(column: pa.ChunkedArray) -> tuple[NDArray[Any], NDArray[np.int64]]:
 
 
 def wrong_definition(name: str, table: pa.Table, sizes: Sizes) -> str:
-    """Check a definition table: its references, that no row is its own ancestor, and further conditions of some
-    tables."""
+    """Check a definition table: references, that no row is above itself, and further conditions of some tables."""
     for column in DEFINITIONS[name].columns:
         if column.target not in DEFINITIONS:
             continue
         values, row = _flat(table.column(column.name))
-        at, what = _reference(column, values, sizes)
+        at, what = _reference(values, column.target, sizes, column.required)
         if at >= 0:
             return f"column {column.name}, row {row[at]}: {what}"
         if column.target == name and not column.dtype.startswith("list"):
@@ -240,7 +233,7 @@ def _wrong_groups(table: pa.Table, sizes: Sizes) -> str:
         target = "locations" if kind in GROUPS_OF_LOCATIONS else "regions" if kind == "regions" else ""
         if target:
             mine = np.flatnonzero(kinds[row] == kind)
-            at, what = _reference(Column("members", "int64", "", "", target), values[mine], sizes)
+            at, what = _reference(values[mine], target, sizes)
             if at >= 0:
                 return f"column members, row {row[mine[at]]}: {what}"
     return ""
@@ -273,8 +266,8 @@ def _wrong_properties(table: pa.Table, sizes: Sizes) -> str:
 
 def _wrong_metric_members(table: pa.Table, _sizes: Sizes) -> str:
     for i, dtype in enumerate(table.column("value_type").to_pylist()):
-        if dtype not in METRIC_DTYPES:
-            return f"column value_type, row {i}: {dtype!r} is none of {', '.join(METRIC_DTYPES)}"
+        if dtype not in METRIC_DTYPES.values():
+            return f"column value_type, row {i}: {dtype!r} is none of {', '.join(METRIC_DTYPES.values())}"
     return ""
 
 

@@ -72,8 +72,7 @@ def is_made_here(path: Path, what: str) -> bool:
 
 
 def kind_of_folder(path: Path) -> str:
-    """Return the kind of a folder that tracecols made, by its manifest, such as `a store of a trace`; empty for other
-    paths."""
+    """Return the kind of a folder that tracecols made, such as `a store of a trace`; empty for other paths."""
     try:
         found = read_manifest(path)[0]["format"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -121,8 +120,7 @@ def recognised(path: Path) -> str:
 
 
 def instead(path: Path, wanted: str) -> str:
-    """Return the error about a path that was given in place of a `wanted` thing (a key of `INSTEAD`'s values); empty
-    if its kind is not known."""
+    """Return the error about a path given in place of a `wanted` thing (`INSTEAD`); empty if its kind is not known."""
     what = recognised(path)
     todo = INSTEAD.get(what, {}).get(wanted)
     return f"{path} is {what}, not {wanted}\n  {todo.format(quote(str(path)))}" if todo else ""
@@ -137,8 +135,7 @@ def reason(error: Exception) -> str:
 
 
 def identity(path: Path) -> tuple[int, ...]:
-    """Return values that distinguish a store, a cube or another file from one that took its place; empty if there is
-    none."""
+    """Return values that distinguish a store, a cube or a file from one that took its place; empty if there is none."""
     try:
         return _identity((path / MANIFEST if path.is_dir() else path).stat())
     except OSError:

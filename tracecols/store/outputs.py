@@ -159,8 +159,7 @@ class Output(NamedTuple):
 
 @contextmanager
 def parents_made(path: Path) -> Iterator[None]:
-    """Make the missing parents of a path; those that are empty are removed if the block fails. Raises OSError if they
-    cannot be made."""
+    """Make the missing parents of a path; empty ones are removed if the block fails. Raises OSError."""
     missing: list[Path] = []
     try:
         missing += [parent for parent in path.parents if not parent.exists()]
@@ -174,13 +173,8 @@ def parents_made(path: Path) -> Iterator[None]:
 
 
 def folder_output(path: Path, what: str, *, is_part: bool = False) -> Output:
-    """Return a folder with a manifest (`layout.write_manifest`) that replaces any other of its kind; a part belongs to
-    a store, and may lie in one."""
-
-    def recognise(found: Path) -> str | None:
-        return "" if is_made_here(found, what) else None
-
-    return Output(Path(path), what, recognise, is_folder=True, is_part=is_part)
+    """Return a folder with a manifest that replaces others of its kind; a part may lie in its store."""
+    return Output(Path(path), what, alike(what, lambda _manifest: ""), is_folder=True, is_part=is_part)
 
 
 def alike(what: str, differs: Callable[[Mapping[str, Any]], str]) -> Callable[[Path], str | None]:
@@ -267,8 +261,7 @@ def check_not_read(path: Path, *read: Path, data: Path | None = None) -> None:
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:
-    """Return values that distinguish the file or folder at a path from one that is put there later; None if there is
-    none."""
+    """Return values that distinguish what is at a path from what is put there later; None if there is nothing."""
     try:
         found = path.lstat()
     except OSError:

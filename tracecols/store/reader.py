@@ -39,6 +39,7 @@ from tracecols.schema.versions import difference, newer_note
 from tracecols.store import checks
 from tracecols.store.arrow import absent, arrow_schema, arrow_type, compare_columns, open_parquet, to_numpy
 from tracecols.store.layout import MANIFEST, await_manifest, checksum, identity, instead, part_name, reason, recognised
+from tracecols.vectors import offsets_of
 
 DAMAGED = "the store is damaged; convert the trace again"
 """What to do about a damaged store."""
@@ -47,8 +48,7 @@ N_OPEN = 4
 """Files that a thread keeps open."""
 
 SHARED_ROWS = 1 << 18
-"""Rows, at most, of row groups that are kept for the next location: those of side tables and of small locations are
-shared by several locations."""
+"""Rows, at most, of row groups that are kept for the next location, which has rows in them as well."""
 
 N_SHARED = 32
 """Number of such row groups that are kept."""
@@ -230,8 +230,7 @@ class Store:
 
     @once
     def digest(self) -> str:
-        """A digest that distinguishes this store from another one of the same name, to recognise files derived from
-        it."""
+        """A digest that distinguishes this store from others, to recognise files derived from it."""
         files = [self.path / MANIFEST, *(self.path / "definitions" / f"{t}.parquet" for t in ("locations", "segments"))]
         whole = hashlib.sha256()
         for path in files:
@@ -256,8 +255,7 @@ class Store:
         raise StoreError(f"{self.path} was replaced or removed while it was being read\n  open it again")
 
     def _open_here(self, path: Path, metadata: pq.FileMetaData) -> pq.ParquetFile:
-        """Return an open file of this thread. Opening a file of many row groups takes longer than reading a small row
-        group."""
+        """Return an open file of this thread: opening one takes longer than reading a small row group."""
         files: OrderedDict[Path, pq.ParquetFile] = self._local.__dict__.setdefault("files", OrderedDict())
         file = files.get(path)
         if file is None:
@@ -270,8 +268,7 @@ class Store:
         return f"<Store {self.path}>"
 
     def check_files(self) -> None:
-        """Refuse a store in which a file is not a regular file; for callers that open its files themselves. Raises
-        StoreError."""
+        """Refuse files that are not regular, for callers that open them themselves. Raises StoreError."""
         for folder in ("definitions", *self.tables):
             for path in (self.path / folder).glob("*.parquet"):
                 try:
@@ -285,8 +282,7 @@ class Store:
         return {name: self.definition(name) for name in DEFINITIONS}
 
     def definition(self, name: str) -> pa.Table:
-        """Return one definition table. Raises StoreError if it is missing, does not have the declared columns, or has
-        invalid references."""
+        """Return a definition table. Raises StoreError if it is missing, or not as declared."""
         known = self._checked.get(name)
         if known is not None:
             return known
@@ -431,7 +427,7 @@ class Store:
     @once
     def _bounds(self) -> NDArray[np.int64]:
         """Row of the first event of every location, and one past the last event; (n_locations + 1,)."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.n_events)])
+        return offsets_of(self.n_events)
 
     def counts(self, table: str) -> NDArray[np.int64]:
         """Return the number of rows that every location has in a table; (n_locations,) int64."""

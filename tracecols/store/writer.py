@@ -39,8 +39,7 @@ class Part:
     """Rows of the side table `attributes`."""
     first_time: int = np.iinfo(np.int64).max
     last_time: int = np.iinfo(np.int64).min
-    """`first_time` and `last_time`: ticks of the earliest and the latest event; the first is the larger one if there
-    are no events."""
+    """`first_time` and `last_time`: ticks of the earliest and latest event; the first is larger if there are none."""
     decreases: dict[int, int] = field(default_factory=dict)
     """By location, the number of events that are earlier than the one before."""
 
@@ -75,8 +74,7 @@ class _PartFile:
             self.write({c: np.concatenate([w[c] for w in waiting]) for c in self._table.names})
 
     def collect(self, columns: dict[str, NDArray[Any]], at_once: int) -> None:
-        """Keep rows until there are enough of them for a row group. They must be copies: the converter reuses its
-        buffers."""
+        """Keep rows until they suffice for a row group. They must be copies: converters reuse their buffers."""
         self._waiting.append(columns)
         self._n_waiting += next(iter(columns.values())).size
         if self._n_waiting >= at_once:
@@ -181,8 +179,7 @@ class PartWriter:
     def _note(
         self, parts: list[tuple[int, int]], stops: NDArray[np.int64], time: NDArray[np.int64], kind: NDArray[np.uint8]
     ) -> None:
-        """Record facts about some events for the manifest: first and last time, decreases of time, kinds, first
-        FORKs."""
+        """Record facts of events for the manifest: first and last time, decreases, kinds, first FORKs."""
         part, filled = self.part, [k for k, (_, n) in enumerate(parts) if n]
         starts = stops[filled] - [parts[k][1] for k in filled]
         first, last = int(time[starts].min()), int(time[stops[filled] - 1].max())

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from tracecols.vectors import Ints
 
 EVERY = 64
-"""One of this many rows is sampled to find what will be read: if the samples are far apart, little else is near
-them."""
+"""One of this many rows is sampled to find what will be read: if they are far apart, little else is near."""
 
 FEW = 1 << 13
 """Fewer rows than this are read page by page: announcing them costs more."""
@@ -62,8 +61,7 @@ class _Place(NamedTuple):
         return cls(base, address - address_of_first + len(base) - first.nbytes, array.itemsize)
 
     def expect(self, parts: Iterable[tuple[int, int]]) -> None:
-        """Prefetch the elements first <= i < stop of some parts, which may be empty or extend beyond the end of the
-        array."""
+        """Prefetch elements first <= i < stop of parts, which may be empty or extend beyond the array."""
         for first, stop in parts:
             if first < stop:
                 begin = (self.offset + self.itemsize * first) // PART * PART
@@ -91,8 +89,7 @@ def expect_near(array: NDArray[Any], rows: NDArray[np.signedinteger[Any]]) -> No
 def expect_ranges(
     array: NDArray[Any], begin: NDArray[np.signedinteger[Any]], end: NDArray[np.signedinteger[Any]]
 ) -> None:
-    """Prefetch some ranges of an array, if it is in a file: all of them, or, if there are many, the neighbourhood of a
-    sample of their beginnings."""
+    """Prefetch ranges of an array in a file: all of them, or, of many, what is near a sample of their begins."""
     if begin.size >= FEW:
         expect_near(array, some_of(begin))
     elif (place := _Place.of(array)) is not None:

@@ -48,8 +48,7 @@ MOST_SECONDS = 1e9
 """Seconds to connect that the system can wait."""
 
 RETRIES = 2
-"""Number of times a task is run again if it failed for a reason that may pass (a file system that does not answer, no
-memory)."""
+"""Number of times a task is run again if it failed for a reason that may pass (file systems, memory)."""
 
 WORKER = 100_000_000
 """Bytes that a worker process of this machine takes at least."""
@@ -85,6 +84,11 @@ def import_distributed() -> Any:
 # -- files that all see ------------------------------------------------------------------------------------------------
 
 
+def _another_folder(what: str, todo: str) -> ClusterError:
+    """Make the error about a scratch folder; `todo` has braces for the argument or option that names another one."""
+    return ClusterError(f"{what}\n  {todo.format('scratch=FOLDER')}", in_shell=todo.format("--scratch FOLDER"))
+
+
 def cannot_write(path: Path, error: OSError) -> ClusterError:
     """Make the error about a file in the scratch folder that cannot be written."""
     where = f"on {platform.node()}"
@@ -93,10 +97,9 @@ def cannot_write(path: Path, error: OSError) -> ClusterError:
             f"the scratch folder {path.parent} is no longer there {where}\n"
             "  it was removed while it was in use; start again"
         )
-    return ClusterError(
-        f"cannot write {path} {where}: {error.strerror or error}\n"
-        "  make room there, or give another folder that all workers see: scratch=FOLDER",
-        in_shell="make room there, or give another folder that all workers see: --scratch FOLDER",
+    return _another_folder(
+        f"cannot write {path} {where}: {error.strerror or error}",
+        "make room there, or give another folder that all workers see: {}",
     )
 
 
@@ -172,9 +175,8 @@ loaded = Loaded()
 
 
 @contextmanager
-def told_of_loss() -> Iterator[None]:
-    """Convert the exceptions that Dask raises when the connection to its scheduler ends. Raises ClusterError if the
-    scheduler is lost."""
+def explaining_loss() -> Iterator[None]:
+    """Convert Dask's exceptions at the end of a connection. Raises ClusterError if the scheduler is lost."""
     client = import_distributed().client
     closed = getattr(client, "ClosedClientError", client.CommClosedError)
     try:
@@ -192,7 +194,7 @@ def answered(client: Any, function: Callable[..., Any], *args: Any, **how: Any) 
     """Return what a method of a client returns that passes `callback_timeout` on to `client.sync`, or `client.sync`
     itself. Raises ClusterError if the scheduler is lost, or there is no answer."""
     try:
-        with told_of_loss():
+        with explaining_loss():
             return function(*args, callback_timeout=PATIENCE, **how)
     except TimeoutError as error:
         raise ClusterError(
@@ -222,8 +224,7 @@ def without_logs() -> Iterator[None]:
 
 
 def load_or_make(path: Path, make: Callable[[], Any], *, always: bool = False) -> Any:
-    """Return the value in a file; if there is none, make it and write it. `always` tells whether every task needs
-    it."""
+    """Return the value in a file; if there is none, make and write it. `always`: every task needs it."""
     try:
         return loaded.get(path, always=always)
     except FileNotFoundError:
@@ -240,8 +241,7 @@ class Failure:
 
 
 def perform(root: Path, folder: Path, number: int, item: object) -> None:
-    """Execute a task on a worker: apply the function that is in a folder to an item, and write the result and the
-    amount done to the folder."""
+    """Apply the function in a folder to an item, on a worker; write result and amount done to the folder."""
     path = folder / f"{number}.result"
     if path.exists():
         return
@@ -256,8 +256,7 @@ def perform(root: Path, folder: Path, number: int, item: object) -> None:
 
 
 def _state(root: str, paths: dict[str, str], token: str) -> dict[str, Any]:
-    """Return what a worker has installed and sees; this function is sent by value, since the worker may have another
-    tracecols or none."""
+    """Return what a worker has and sees; sent by value, since it may have another tracecols or none."""
     import hashlib
     import importlib
     import os
@@ -378,11 +377,7 @@ class Cluster:
         ):
             if bad:
                 why = asked[bad[0]]["cannot_write"] if "write" in what else ""
-                raise ClusterError(
-                    f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}\n"
-                    f"  {hint.format('scratch=FOLDER')}",
-                    in_shell=hint.format("--scratch FOLDER"),
-                )
+                raise _another_folder(f"{_some(bad)} {what} {self.folder.parent}{': ' * bool(why)}{why}", hint)
 
     def go_on(self) -> None:
         """Let all work continue: a cluster cancels its tasks when no more results are wanted."""
@@ -406,7 +401,7 @@ class Cluster:
         try:
             for number, item in enumerate(given):
                 key = f"{name}-{number}-{uuid.uuid4().hex[:8]}"
-                with told_of_loss():
+                with explaining_loss():
                     future = self.client.submit(
                         perform, self.folder, folder, number, item, key=key, pure=False, retries=RETRIES
                     )
@@ -437,10 +432,9 @@ class Cluster:
         try:
             found, n_done = load(path)
         except FileNotFoundError as error:
-            raise ClusterError(
-                f"a worker has written {path}, which is not here\n"
-                "  give a folder that all machines have under the same name: scratch=FOLDER",
-                in_shell="give a folder that all machines have under the same name: --scratch FOLDER",
+            raise _another_folder(
+                f"a worker has written {path}, which is not here",
+                "give a folder that all machines have under the same name: {}",
             ) from error
         if isinstance(found, Failure):
             raise found.error
@@ -473,7 +467,7 @@ class Cluster:
         if future.status == "finished":
             future.release()
             return
-        with told_of_loss():
+        with explaining_loss():
             error = future.exception() if future.status == "error" else None
         if error is None:
             raise ClusterError(
@@ -505,7 +499,7 @@ def check_client(client: Any) -> None:
     # what follows has no time limit if the scheduler does not answer at all
     answered(client, client.sync, client.scheduler.identity)
     try:
-        with told_of_loss():
+        with explaining_loss():
             client.wait_for_workers(1, timeout=PATIENCE / 10)
     except TimeoutError as error:
         raise ClusterError(
@@ -523,15 +517,14 @@ def working_on(client: Any, parent: Path, sees: Mapping[str, Path], jobs: int) -
     cluster cannot be used. Raises MissingExtraError if Dask is not installed.
     """
     check_client(client)
-    hint = "give a folder that all machines see and may write to: {}"
     try:
         parent = parent.absolute()
         parent.mkdir(parents=True, exist_ok=True)
         scratch = ScratchFolder(parent, SCRATCH)
     except OSError as error:
-        raise ClusterError(
-            f"cannot make a scratch folder in {parent}: {error.strerror or error}\n  {hint.format('scratch=FOLDER')}",
-            in_shell=hint.format("--scratch FOLDER"),
+        raise _another_folder(
+            f"cannot make a scratch folder in {parent}: {error.strerror or error}",
+            "give a folder that all machines see and may write to: {}",
         ) from error
     with scratch as outer:
         folder = outer / "work"
@@ -676,8 +669,7 @@ def local_workers(n: int, threads: int = 1) -> Iterator[Any]:
 
 
 def _time_to_connect() -> float:
-    """Return the seconds after which Dask gives up a connection, from its configuration. Raises ClusterError if they
-    are no such time."""
+    """Return the seconds until Dask gives up a connection. Raises ClusterError if its configuration has none."""
     import dask
     from dask.utils import parse_timedelta
 
@@ -690,8 +682,7 @@ def _time_to_connect() -> float:
 
 
 def _address_in(path: Path, seconds: float) -> str:
-    """Return the address that a scheduler writes to a file, waiting some seconds for it. Raises ClusterError if there
-    is none."""
+    """Return the address in a file, waiting some seconds for it. Raises ClusterError if there is none."""
     until = time.monotonic() + seconds
     while True:
         try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import Event, Lock
 from typing import Protocol, TypeVar
@@ -81,8 +81,7 @@ class Executor(Protocol):
         report: Report = not_reported,
         ahead: int | None = None,
     ) -> Iterator[Result]:
-        """Yield the results of a task for each item, in the order of the items; at most `ahead` of them wait in memory
-        to be consumed."""
+        """Yield the results of a task in the order of the items; at most `ahead` of them wait in memory."""
 
 
 class Stopped(Exception):
@@ -114,8 +113,7 @@ class Threads:
 
     @property
     def capacity(self) -> int | None:
-        """Bytes that all tasks may take together, in memory and in files, since they share the data of the whole
-        trace."""
+        """Bytes, in memory and files, for all tasks together, since they share the data of the trace."""
         in_memory = self.budget.of_task(1)
         return None if in_memory is None else in_memory + free_for_files(self.budget.scratch)
 
@@ -130,13 +128,16 @@ class Threads:
 
         If one fails, the others end when they next report. A single task is executed by the calling thread.
 
-        `ahead` limits the number of results that wait to be consumed, for large results; by default there is no limit.
+        `ahead` limits the number of results that wait to be consumed, and of items that are taken before, for large
+        ones; by default there is no limit.
         """
-        chosen = list(items)
-        if len(chosen) < 2:
-            for item in chosen:
+        left = iter(items)
+        first = list(islice(left, 2))
+        if len(first) < 2:
+            for item in first:
                 yield function(item, report)
             return
+        left = chain(first, left)
         stop, lock = Event(), Lock()
         failed: list[BaseException] = []
 
@@ -156,10 +157,11 @@ class Threads:
                 stop.set()
                 raise
 
+        begun = deque[Future[Result]]()
         with ThreadPoolExecutor(self.jobs) as pool:
-            left = iter(chosen)
-            begun = deque(pool.submit(run, item) for item in islice(left, None if ahead is None else self.jobs + ahead))
             try:
+                most = None if ahead is None else self.jobs + ahead
+                begun.extend(pool.submit(run, item) for item in islice(left, most))
                 while begun:
                     yield begun.popleft().result()
                     begun.extend(pool.submit(run, item) for item in islice(left, 1))

@@ -170,8 +170,7 @@ class LargeArrays:
         return found
 
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Make an array of n elements with arbitrary values. Raises AnalysisError if there is no disk space for its
-        file."""
+        """Make an array of n arbitrary values. Raises AnalysisError if there is no disk space for its file."""
         return self._made(n, dtype, np.empty)
 
     def zeros(self, n: int, dtype: DTypeLike) -> NDArray[Any]:

@@ -39,8 +39,7 @@ INTERVAL = 0.02
 
 
 def resident(of_files: bool = False) -> int:
-    """Return the bytes of memory that this process holds, or only those of files; 0 if the system does not report
-    it."""
+    """Return the bytes of memory that this process holds, or those of files; 0 if not known."""
     try:
         # without a `Path` object: this is called fifty times a second
         with open(f"{_PROC}/self/statm", "rb") as file:
@@ -121,8 +120,7 @@ class Budget(NamedTuple):
 
     @property
     def large(self) -> int | None:
-        """Bytes of arrays of the whole trace that may be in memory, and half as many of pages of their files; None if
-        there is no limit."""
+        """Bytes of arrays of the whole trace in memory, besides half as many of pages of files; None: no limit."""
         return None if self.memory is None else (self.memory - BASE) // 4
 
     def of_task(self, slots: int) -> int | None:
@@ -146,8 +144,7 @@ class Held:
             return fits
 
     def give(self, size: int) -> None:
-        """Subtract `size` bytes; without the lock, since the garbage collector may run this while the same thread holds
-        it."""
+        """Subtract `size` bytes; without the lock, which the thread may hold while garbage is collected."""
         self._given.append(size)
 
     @property
@@ -201,8 +198,7 @@ def _free_of_machine() -> int | None:
 
 
 def _free_of_groups() -> Iterator[int]:
-    """Yield the bytes that are free in the control groups of this process and in those around them, if they limit
-    memory."""
+    """Yield the bytes that are free in the control groups around this process that limit memory."""
     for group, version in groups_of("memory"):
         limits, usage, evictable = _FILES[version]
         used = _number_in(group / usage)
@@ -234,8 +230,7 @@ def groups_of(controller: str) -> Iterator[tuple[Path, int]]:
 
 
 def cores_of_groups() -> int | None:
-    """Return the number of cores whose time the control groups of this process may take, rounded up; None if it is not
-    limited."""
+    """Return the cores whose time the control groups of this process may take, rounded up; None if not limited."""
     found = []
     for group, version in groups_of("cpu"):
         # microseconds in each period; without a limit `max` or -1
