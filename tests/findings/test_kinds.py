@@ -833,6 +833,26 @@ def test_change__that_is_larger_than_noise_comes_before_smaller_bottlenecks(extr
     assert cube_of(w.finish()).diagnosis().findings[0].cause_region == first
 
 
+def test_change__is_found_where_some_locations_have_begun_one_more_piece():
+    """As at the ends of a trace slice. Neighbours wait for each other, never all ranks for each other."""
+
+    def findings(more):
+        w = World(Random(0), 4, noise=0)
+        for k in range(80):
+            for r in range(4):
+                w.work(r, "relax", 500 + 400 * (k % 4 == r))
+            for r in range(4):
+                w.message(r, (r + 1) % 4)
+                w.message((r + 1) % 4, r)
+        for r in range(more):
+            w.work(r, "relax", 100)
+        return cube_of(w.finish()).diagnosis().findings
+
+    expected, found = findings(0)[0], findings(1)[0]
+    assert (found.kind, found.cause_region) == (expected.kind, expected.cause_region) == ("changing", "relax")
+    assert found.gain == pytest.approx(expected.gain, rel=0.02)
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_work_after_the_last_meeting__of_a_thread_that_never_meets__is_not_compared():
     """The rounds until they meet contain none of it, and were divided by zero."""

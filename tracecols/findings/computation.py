@@ -60,6 +60,11 @@ HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
 
 
+AT_ENDS = 0.02
+"""Share of the pieces of some work that locations may have more than others where these are compared one by one: at the
+ends of a trace slice some have begun a piece that others have not."""
+
+
 @dataclass(frozen=True, eq=False)
 class Work:
     """Computation of some call paths: rows of the computation of a replay, and sums by location."""
@@ -92,6 +97,16 @@ class Work:
         if self.who.size < 2 or self.n_rows.min() < 2 or self.n_rows.min() != self.n_rows.max():
             return None
         return self.ticks.reshape(self.who.size, -1)
+
+    @once
+    def in_common(self) -> Work | None:
+        """The first pieces, as many as all locations have; None if some have over `AT_ENDS` more."""
+        n, most = int(self.n_rows.min()), int(self.n_rows.max())
+        if self.who.size < 2 or most - n > AT_ENDS * n:
+            return None
+        at = (offsets_of(self.n_rows)[:-1, None] + np.arange(n)).ravel()
+        total = self.ticks[at].reshape(-1, n).sum(1)
+        return replace(self, node=self.node[at], ticks=self.ticks[at], n_rows=np.full_like(self.n_rows, n), total=total)
 
     @property
     def changing_excess(self) -> float:
@@ -647,12 +662,12 @@ class Computing:
             over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.resolution)}
             change = self._evened(w, everybody, everybody, n_idle)
             yield w.cause("imbalance", above, change, evidence=over if n_idle else {})
-        if w.table is None:
-            # functions with what they call do many things from one meeting to the next
-            if all(end - begin == 1 for begin, end in w.spans):
-                yield from self._changing_by_round(w)
-        elif w.changing_excess > PREFERRED * (w.total.max() - mean):
-            yield w.cause(CHANGING, NOBODY, self._evened_by_piece(w.node, w.table), evidence=_longest(w.table))
+        # functions with what they call do many things from one meeting to the next
+        if w.table is None and all(end - begin == 1 for begin, end in w.spans):
+            yield from self._changing_by_round(w)
+        one = w.in_common
+        if one is not None and one.table is not None and one.changing_excess > PREFERRED * (w.total.max() - mean):
+            yield w.cause(CHANGING, NOBODY, self._evened_by_piece(one.node, one.table), evidence=_longest(one.table))
 
     def _longer_pieces(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that the pieces of one location are clearly longer than those of the others, of work that
