@@ -23,6 +23,23 @@ from tracecols.testing import Program
 NAMES = ["coll", "hybrid_2x3", "late_sender", "omp_basic"]
 
 
+@pytest.mark.parametrize("call", ["MPI_Ssend", "MPI_Issend", "MPI_Send"])
+def test_synchronous_send__waits_for_a_receiver_that_came_first_in_the_recording(call):
+    """A faster sender comes first: an eager send ends at once, a synchronous one when the receive is posted."""
+    program = Program(2)
+    sender, receiver = (one.enter(0, "main") for one in program.masters)
+    sender.enter(0, "slow").leave(1000).enter(1000, call)
+    if call == "MPI_Issend":
+        sender.start_send(1000, 1).leave(1000).enter(1000, "MPI_Wait").complete_send(1005).leave(1005)
+    else:
+        sender.send(1000, 1).leave(1005)
+    sender.enter(1005, "after").leave(2005).leave(2005)
+    receiver.enter(0, "fast").leave(500).enter(500, "MPI_Recv").receive(1005, 0).leave(1005).leave(1005)
+    with program.trace() as trace:
+        assert trace.what_if().runtime == 2005
+        assert trace.what_if({"slow": 0.1}).runtime == (1105 if call == "MPI_Send" else 1505)
+
+
 def test_prediction__of_a_trace_without_events_gains_nothing():
     with Program(2).trace() as trace:
         prediction = trace.what_if()

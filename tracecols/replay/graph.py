@@ -24,7 +24,7 @@ from tracecols.enhance.dataflow.grouping import Segments, combine, number, occur
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, WITHIN
 from tracecols.enhance.definitions.regions import IS_BARRIER
 from tracecols.enhance.mpi.waits import HANDLES, N_TO_N, N_TO_ONE, ONE_TO_N, PAIRWISE, SCAN, directions
-from tracecols.enhance.scan.region_rules import CONDITION, in_role, is_in
+from tracecols.enhance.scan.region_rules import CONDITION, in_role, is_in, named
 from tracecols.enhance.threads.locks import lock_order
 from tracecols.errors import AnalysisError
 from tracecols.kernels import maxplus
@@ -481,8 +481,9 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     found.add(begin, receiver, length=np.maximum(m.length, 0), steps=MESSAGE_STEPS)
     probe, sender_of_probe = _probed(nodes, nodes.calls_around(m.recv_post_enter), begin)
     found.add(sender_of_probe, probe, steps=MESSAGE_STEPS)
-    # a sender that waits for its receiver: inferred from the times, since it is not recorded
-    waits = (m.send_done_enter_time < m.recv_post_enter_time) & (m.recv_post_enter_time < m.send_done_exit_time)
+    # a sender that waits for its receiver: inferred from the times, since it is not recorded, unless it always does
+    waits = (m.send_done_enter_time < m.recv_post_enter_time) | (_is_synchronous(model, m) & (m.recv_post_enter >= 0))
+    waits &= m.recv_post_enter_time < m.send_done_exit_time
     at = np.flatnonzero(waits & ~on_device & (m.send_done_enter >= 0) & (m.send_done_late == 0))
     poster, completer = nodes.calls_around(m.recv_post_enter[at]), nodes.calls_around(m.send_done_enter[at])
     patient = _is_patient(nodes, completer) & _is_patient(nodes, sender[at])
@@ -496,6 +497,17 @@ def _messages(model: Model, nodes: Nodes, found: EdgeCollector) -> int:
     leave = _first_at_the_time(nodes, nodes.at(m.send_done_enter[at]), nodes.at(m.send_done_exit[at]))
     found.add(nodes.at(m.recv_post_enter[at]), leave, is_inferred=True)
     return int(((begin < 0) | (receiver < 0)).sum())
+
+
+SYNCHRONOUS = named("mpi_i?ssend", "mpi")
+"""Calls whose messages are sent only once their receives have been posted."""
+
+
+def _is_synchronous(model: Model, messages: CompoundTable) -> Mask:
+    """Return a mask of the messages that such calls start."""
+    region = pick(model.call_paths.whole.region, model.call_paths.path_of(messages.send_call_path))
+    is_synchronous: Mask = np.append(SYNCHRONOUS(model.regions), False)[region]
+    return is_synchronous
 
 
 def _probed(nodes: Nodes, poster: Ints, begin: Ints) -> tuple[Ints, Ints]:
