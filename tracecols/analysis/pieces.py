@@ -27,7 +27,7 @@ each piece."""
 
 MOST_PIECES, EVENTS_EACH = 4, 1 << 17
 """Maximum number of pieces, and the mean number of events of a location for each of them: to cut a piece takes 5 to
-20 ms of processor time per location, and the analysis of as many events 60 ms."""
+20 ms of processor time per location (halo, multizone, 2 x 10^7 events), and the analysis of as many events 60 ms."""
 
 OPERATION_BYTES, TEAM_BYTES, PART = 100, 50, 0.75
 """Bytes that it takes to cut a piece: for each row that the process with the most has in a table of messages or of
@@ -45,8 +45,8 @@ NO_MEMORY = (
 """Note of traces for which memory does not suffice to cut pieces."""
 
 FEWEST_EVENTS = 1 << 9
-"""Mean number of events of a location below which no piece is cut. Cutting takes about 1.3 ms of processor time per
-location: 130 s for 100,000 locations of 124 events, whose analysis without it takes 14 s."""
+"""Mean number of events of a location below which no piece is cut. Cutting takes about 1.3 ms of processor time for
+each of them: 130 s for 100,000 locations of 124 events, whose analysis without it takes 14 s."""
 
 SHORT_LOCATIONS = (
     "call instances: causes of lost time are found in pieces of the run, and to cut them from many locations with few "
@@ -206,8 +206,8 @@ def _together(pieces: Sequence[Sequence[Facts]], call_paths: CallPaths) -> list[
     for i, causes in enumerate(pieces):
         for cause in causes:
             same = (of for of in joined if i not in of and any(_is_same(c, cause, call_paths) for c in of.values()))
-            of = next(same, {})
-            if not of:
+            if (of := next(same, None)) is None:
+                of = {}
                 joined.append(of)
             of[i] = cause
     return [_sum(list(of.values())) for of in joined]

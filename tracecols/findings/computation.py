@@ -102,7 +102,9 @@ class Work:
     def in_common(self) -> Work | None:
         """The first pieces, as many as all locations have; None if some have over `AT_ENDS` more."""
         n, most = int(self.n_rows.min()), int(self.n_rows.max())
-        if self.who.size < 2 or most - n > AT_ENDS * n:
+        if most == n:
+            return self
+        if most - n > AT_ENDS * n:
             return None
         at = (offsets_of(self.n_rows)[:-1, None] + np.arange(n)).ravel()
         total = self.ticks[at].reshape(-1, n).sum(1)

@@ -506,8 +506,7 @@ SYNCHRONOUS = named("mpi_i?ssend", "mpi")
 def _is_synchronous(model: Model, messages: CompoundTable) -> Mask:
     """Return a mask of the messages that such calls start."""
     region = pick(model.call_paths.whole.region, model.call_paths.path_of(messages.send_call_path))
-    is_synchronous: Mask = np.append(SYNCHRONOUS(model.regions), False)[region]
-    return is_synchronous
+    return np.append(SYNCHRONOUS(model.regions), False)[region]
 
 
 def _probed(nodes: Nodes, poster: Ints, begin: Ints) -> tuple[Ints, Ints]:
