@@ -656,9 +656,10 @@ class OperationCounter:
         held = np.flatnonzero(LOCKS[side["kind"]] & (side["window"] >= 0))
         calls = self._calls_at(location[held], side["row"][held].astype(np.int64), self._synchronises)
         inside = np.flatnonzero(calls.enter >= 0)
+        inside = inside[self._by_time(Events(location[held[inside]], side["row"][held[inside]].astype(np.int64)))]
         held, calls = held[inside], calls.take(inside)
         e = Columns(held.size, {"location": location[held], **{c: v[held] for c, v in side.items()}})
-        lock, unlock, _ = pair_locks(self._regions, e, calls.region)
+        lock, unlock, _ = pair_locks(self._regions, e, calls.region, self._process[location[held]])
         bounds = self._bounds
         opened = bounds.precedes(e.location[lock], e.row[lock]) & bounds.holds(e.location[unlock], e.row[unlock])
         first = lock[opened]
