@@ -7,6 +7,7 @@ epochs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -260,7 +261,7 @@ def match_lock_epochs(
 
 
 def pair_locks(
-    regions: Regions, e: Columns, region: NDArray[np.int32], process: NDArray[np.int32]
+    regions: Regions, e: Columns, region: NDArray[np.int32], process: NDArray[np.signedinteger[Any]]
 ) -> tuple[Ints, Ints, Mask]:
     """Pair the events that take and release locks of windows, among events of `LOCKS` by process in order of time: any
     thread of a process may release what another one has taken. Returns both, and a mask of the events on locks that no
