@@ -2,6 +2,9 @@
 
 import pytest
 
+from tracecols.schema import EventKind as K
+from tracecols.testing import Program, assert_severities
+
 UNKNOWN = "collective calls for files whose handle is not recorded: waiting in them is not known"
 NON_BLOCKING, COLLECTIVE = 1, 2
 READ, WRITE = 0, 1
@@ -107,6 +110,28 @@ def test_collective_io__of_files_of_one_process_and_of_non_blocking_operations_i
         p.operate(rank, 60 + begin, 90, shared)
         p.ranks[rank].leave(99, "main")
     assert cells(analyze(archive), "mpi_io_collective_wait") == {("MPI_File_write_all", 0): 10}
+
+
+def test_bytes__of_operations_that_another_thread_completes():
+    program = Program(threads=3)
+    handle = program.define("io_handles", name="", file=-1, paradigm=-1, communicator=0, parent=-1)
+    program.region("MPI_File_iwrite", "mpi", "file_io")
+    starts, reuses, waits = program.locations
+    side = {"handle": handle, "matching": 1}
+    begins = side | {"mode": WRITE, "operation_flags": NON_BLOCKING}
+    for thread in program.locations:
+        thread.enter(0, "main")
+    # the identifier is free again at 25
+    for thread, begin, end, n in ((starts, 10, 22, 64), (reuses, 30, 42, 8)):
+        thread.enter(begin, "MPI_File_iwrite").record(begin, K.IO_OPERATION_BEGIN, io=begins).leave(begin + 2)
+        waits.enter(end - 2, "MPI_Wait").record(end, K.IO_OPERATION_COMPLETE, io=side | {"result": n}).leave(end + 3)
+    for thread in program.locations:
+        thread.leave(100)
+    found = {("main/MPI_File_iwrite", 0): 64, ("main/MPI_File_iwrite", 0, 1): 8}
+    assert_severities(program, "mpi_file_bytes_written", found)
+    # one operation is underway at the begin of the piece, the other at its end
+    with program.trace() as trace, trace.piece(15, 35) as piece:
+        assert piece.analyze().cells["mpi_file_bytes_written"].value.sum() == 64
 
 
 def test_collective_io__that_lacks_participants_or_handles_is_reported(archive, enhance, analyze):

@@ -4,6 +4,7 @@ for EPILOG."""
 from collections import defaultdict
 
 import pytest
+from support.laws import check_laws
 from support.offload_program import small
 from support.severities import cube_of
 
@@ -11,7 +12,7 @@ from tracecols.drawings.programs import WindowProgram
 from tracecols.schema import NAMES
 from tracecols.schema import EventKind as K
 from tracecols.schema.notes import CONVENTIONS as DIFFERENCES
-from tracecols.testing import Program, assert_severities
+from tracecols.testing import Program, assert_severities, severities
 
 
 def seconds(cube, name):
@@ -301,6 +302,45 @@ def test_epochs__may_be_shared_by_threads():
         assert (cells.location.tolist(), cells.value.tolist()) == ([thread], [wait]), name
     assert sorted(zip(found.location, found.cause_location, strict=True)) == [(1, 3), (3, 0)]
     assert ticks(cube, "delay_onesided_aggregate") == 40
+
+
+def hold(takes, gives, lock, unlock):
+    """Lock the window of process 0 from the first time of `lock` to the last one of `unlock`."""
+    side = {"window": 0, "remote": 0, "lock": 0}
+    takes.enter(lock[0], "MPI_Win_lock").record(lock[0], K.RMA_REQUEST_LOCK, rma={**side, "lock_type": 0})
+    takes.leave(lock[1])
+    gives.enter(unlock[0], "MPI_Win_unlock").record(unlock[1], K.RMA_RELEASE_LOCK, rma=side).leave(unlock[1])
+
+
+def test_locks__may_be_released_by_another_thread():
+    program = threaded()
+    first, other_first, second, other_second = program.locations
+    hold(first, other_first, (10, 12), (38, 40))
+    hold(second, other_second, (15, 16), (30, 50))
+    hold(other_first, first, (45, 60), (70, 80))
+    # process 1 waits in MPI_Win_unlock from 30 to 40, process 0 in MPI_Win_lock from 45 to 50
+    expected = {("MPI_Win_unlock", 1, 1): 10, ("MPI_Win_lock", 0, 1): 5}
+    assert_severities(program, "mpi_rma_sync_lock_competition", expected)
+    with program.trace() as trace:
+        cube, found = trace.analyze("exact"), trace.frame("waits", raw=True)
+        with trace.piece(39) as piece:
+            assert severities(piece.analyze(), "mpi_rma_sync_lock_competition") == {
+                ("MPI_Win_unlock", 1, 1): 1,
+                ("MPI_Win_lock", 0, 1): 5,
+            }
+    assert sorted(zip(found.location, found.cause_location, strict=True)) == [(1, 3), (3, 1)]
+    check_laws(trace.model, cube)
+    assert ticks(cube, "delay_onesided_aggregate") == 15
+
+
+def test_locks__released_at_the_same_tick_follow_each_other_in_the_order_of_events():
+    program = Program(processes=3)
+    program.define("windows", name="window", communicator=0, flags=0)
+    for process, begin in zip(program.masters, (1, 3, 4), strict=True):
+        hold(process, process, (begin, 10), (10, 10))
+    # the second and the third get the lock at the tick at which the one before releases it
+    expected = {("MPI_Win_lock", 1): 7, ("MPI_Win_lock", 2): 6}
+    assert_severities(program, "mpi_rma_sync_lock_competition", expected)
 
 
 def test_fences__cover_accesses_of_all_threads():

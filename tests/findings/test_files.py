@@ -12,6 +12,7 @@ from support.severities import cube_of
 from benchmarks import kinds
 from benchmarks.world import World
 from tracecols.findings.order import _rounds
+from tracecols.testing import Program
 
 
 def first_finding(ends, name="fwrite", regions=("write_field", "advance")):
@@ -65,6 +66,14 @@ def test_many_small_writes__are_no_queue():
     """Some of them happen to end one after the other, which gains nothing: the finding on these calls was left out."""
     found = kinds.try_program("small_writes", 3)
     assert found.is_right and found.kind == "calls"
+
+
+def test_files__of_processes_that_do_nothing_else():
+    program = Program(2)
+    for process, end in zip(program.masters, (10, 20), strict=True):
+        process.call(0, end, "MPI_File_write_at")
+    name = "MPI_File_write_at"
+    assert [f.what for f in cube_of(program).diagnosis().findings] == [f"2 calls of {name} in {name} take long"]
 
 
 def test_functions_of_other_names__are_no_files():

@@ -186,10 +186,10 @@ def _of_epochs(m: CompoundTable) -> Iterator[Waiting]:
 def _of_window_locks(facts: Facts, m: CompoundTable) -> Iterator[Waiting]:
     """Yield the waits for locks of windows, and of SHMEM: for the location that released the lock before."""
     lock = Events(m.location, m.request, m.lock_call_path, m.lock_enter_time, m.lock_exit_time)
-    unlock = Events(m.location, m.release, m.unlock_call_path, m.unlock_enter_time, m.unlock_exit_time)
+    unlock = Events(m.unlock_location, m.release, m.unlock_call_path, m.unlock_enter_time, m.unlock_exit_time)
     # the event of the release is the point at which the call itself waits for the lock, before it lets others go on
     ends = np.where(m.unlock_exit >= 0, m.unlock_exit, m.release)
-    releases = Events(m.location, ends, m.unlock_call_path, m.release_time, m.release_time)
+    releases = Events(m.unlock_location, ends, m.unlock_call_path, m.release_time, m.release_time)
     previous = awaited_releases(m)
     ticks, waits, in_unlock = wait_for_window_locks(m)
     yield _waiting("one_sided", (ticks, waits & ~in_unlock), lock, releases, previous)

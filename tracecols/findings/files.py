@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tracecols.distinct import distinct, starts_run
+from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, occurrence
 from tracecols.enhance.scan.region_rules import called, either, in_role, named
 from tracecols.findings.cause import CLEARLY, NOBODY, Cause, tried
@@ -69,7 +70,7 @@ def of_files(s: Scenarios) -> list[Cause]:
         np.concatenate([c.ticks[rows], np.maximum(s.weight[calls], 0)]),
         np.concatenate([rows, np.full(calls.size, -1)]),
     ).some(np.argsort(node, kind="stable"))
-    path = np.where(found.row >= 0, c.call_path[found.row], s.call_path[found.node])
+    path = np.where(found.row >= 0, pick(c.call_path, found.row), s.call_path[found.node])
     parent = s.call_paths.parent.astype(np.int64)
     # functions of the program that call them
     user = s.user_call_path[np.where((found.row >= 0) & (parent[path] >= 0), parent[path], path)]

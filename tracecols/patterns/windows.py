@@ -154,7 +154,7 @@ def early_transfer(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 LAST_AT_WINDOWS = Cause("location", "call_path", "enter_time", awaited_at_windows)
 """The processes that enter collective operations on windows last, or their roots."""
 
-OWNER_BEFORE = Cause("location", "unlock_call_path", "release_time", awaited_releases)
+OWNER_BEFORE = Cause("unlock_location", "unlock_call_path", "release_time", awaited_releases)
 """The previous owners that release the locks that are waited for."""
 
 LATE_POST = Cause("target", "post_call_path", "post_enter_time")
@@ -277,7 +277,12 @@ def lock_competition(model: Model, m: CompoundTable, parent: Matches) -> Matches
     """From the ENTER of the locking call to the release by the previous owner, clipped to the locking or the unlocking
     call."""
     wait, waits, in_unlock = wait_for_window_locks(m)
-    return parent.where(waits, severity=wait, call_path=np.where(in_unlock, m.unlock_call_path, m.lock_call_path))
+    return parent.where(
+        waits,
+        severity=wait,
+        call_path=np.where(in_unlock, m.unlock_call_path, m.lock_call_path),
+        location=np.where(in_unlock, m.unlock_location, m.location),
+    )
 
 
 declare("syncs_rma", "syncs", "One-sided", "Number of one-sided synchronisation operations.", SumOf(), unit="occ")

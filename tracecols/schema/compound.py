@@ -522,6 +522,7 @@ LOCK_EPOCHS = table(
     "unlocks it",
     reference("window", "windows", "window"),
     reference("location", "locations", "location that locks"),
+    reference("unlock_location", "locations", "location that unlocks"),
     reference(
         "target", "processes", "process whose window is locked; null for locks of SHMEM, which belong to no process"
     ),

@@ -656,9 +656,10 @@ class OperationCounter:
         held = np.flatnonzero(LOCKS[side["kind"]] & (side["window"] >= 0))
         calls = self._calls_at(location[held], side["row"][held].astype(np.int64), self._synchronises)
         inside = np.flatnonzero(calls.enter >= 0)
+        inside = inside[self._by_time(Events(location[held[inside]], side["row"][held[inside]].astype(np.int64)))]
         held, calls = held[inside], calls.take(inside)
         e = Columns(held.size, {"location": location[held], **{c: v[held] for c, v in side.items()}})
-        lock, unlock, _ = pair_locks(self._regions, e, calls.region)
+        lock, unlock, _ = pair_locks(self._regions, e, calls.region, self._process[location[held]])
         bounds = self._bounds
         opened = bounds.precedes(e.location[lock], e.row[lock]) & bounds.holds(e.location[unlock], e.row[unlock])
         first = lock[opened]
@@ -667,14 +668,16 @@ class OperationCounter:
     def _files(self, members: Ints) -> Iterator[Operations]:
         side, location = self._side("io", members, ["handle", "operation_flags", "matching"])
         mine = np.flatnonzero(self._handle_communicator[side["handle"]] >= 0)
+        calls = self._calls_at(location[mine], side["row"][mine].astype(np.int64), self._is_file)
+        order = np.arange(mine.size)[self._by_time(Events(location[mine], side["row"][mine].astype(np.int64)))]
+        mine, calls = mine[order], calls.take(order)
         at, row, handle, matching = (
             x[mine].astype(np.int64) for x in (location, side["row"], side["handle"], side["matching"])
         )
         kind, flags = side["kind"][mine], side["operation_flags"][mine].astype(np.int64)
-        calls = self._calls_at(at, row, self._is_file)
         # operations that are underway: their bytes are recorded where they end
         bounds = self._bounds
-        begin, end = pairs_of(combine(at, handle, matching), kind == K.IO_OPERATION_BEGIN, ENDS[kind])
+        begin, end = pairs_of(combine(self._process[at], handle, matching), kind == K.IO_OPERATION_BEGIN, ENDS[kind])
         underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]
         self._repeat(at[underway], at[underway], row[underway], kind[underway], calls.take(underway))
         holds = bounds.holds(at, row)

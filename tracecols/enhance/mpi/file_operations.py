@@ -4,7 +4,7 @@ The communicator of a file is recorded with its handle. A call without a recorde
 counted.
 
 Scope: all locations at once. Equality joins on (handle, k), where k numbers the collective operations of a process on
-the handle, and on (location, handle, matching) for an operation and its completion.
+the handle, and on (process, handle, matching) for an operation and its completion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
-from tracecols.enhance.threads.created import enclosing_calls
+from tracecols.enhance.threads.created import enclosing_calls, times_of
 from tracecols.schema import EventKind as K
 from tracecols.schema.compound import FILE_MEMBERS, FILE_OPERATIONS
 from tracecols.store.arrow import to_numpy
@@ -60,13 +60,16 @@ def are_collective(kind: Ints, flags: Ints) -> Mask:
 
 
 def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints]:
-    """Read the events on handles that have a communicator, with the calls for files that enclose them; -1 none."""
+    """Read the events on handles that have a communicator, by process in order of time, with the calls for files that
+    enclose them; -1 none."""
     store = facts.store
     communicator = np.append(to_numpy(store.definitions["io_handles"].column("communicator")), -1)
     of_files = facts.regions.is_file[facts.call_paths.region[calls.call_path]]
-    parts: dict[str, list[Ints]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "call")}
-    for i in members.tolist():
-        if not of_files[calls.start[i] : calls.start[i + 1]].any() or not store.n_rows("io", i):
+    parts: dict[str, list[Ints]] = {n: [np.zeros(0, np.int64)] for n in (*READ, "location", "time", "call")}
+    # an operation may be completed by a thread that calls nothing for files
+    uses_files = np.isin(facts.process[members], facts.process[calls.location[of_files]])
+    for i in members[uses_files].tolist():
+        if not store.n_rows("io", i):
             continue
         side = store.read("io", i, list(READ))
         mine = communicator[side["handle"]] >= 0
@@ -74,15 +77,20 @@ def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints
         for name in READ:
             parts[name].append(side[name][mine].astype(np.int64))
         parts["location"].append(np.full(row.size, i, np.int64))
+        parts["time"].append(times_of(store, i, row - facts.first_rows[i]))
         parts["call"].append(enclosing_calls(calls, i, row, of_files))
-    return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    found = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    process = facts.process[found["location"]].astype(np.int64)
+    order = facts.order.argsort(found["row"], found.pop("time"), process)
+    return {name: column[order] for name, column in {**found, "process": process}.items()}
 
 
 def _operations(calls: CallInstances, e: dict[str, Ints]) -> CompoundTable:
-    """Join operations with their completions."""
+    """Join operations with their completions, which may be on other threads; events are by process in order of time."""
     is_begin = e["kind"] == K.IO_OPERATION_BEGIN
-    partner = pair_with_previous(combine(e["location"], e["handle"], e["matching"]), is_begin, ENDS[e["kind"]])
+    partner = pair_with_previous(combine(e["process"], e["handle"], e["matching"]), is_begin, ENDS[e["kind"]])
     at = np.flatnonzero(is_begin & (e["call"] >= 0))
+    at = at[np.argsort(e["row"][at])]
     call, end = e["call"][at], partner[at]
     return CompoundTable(
         FILE_OPERATIONS,

@@ -7,6 +7,7 @@ epochs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,8 +216,9 @@ def match_lock_epochs(
     """Build the table of passive access epochs: the k-th request and the k-th release of an origin at a target."""
     e = attributed_events(facts, scans, members, call_instances, "rma", ["window", "remote", "lock", "lock_type"])
     held = np.flatnonzero((e.window >= 0) & (e.call >= 0) & LOCKS[e.kind])
+    held = held[np.argsort(_by_process(facts, e)[held])]
     region = facts.call_paths.region[call_instances.call_path[e.call[held]]]
-    lock, unlock, is_shared = pair_locks(facts.regions, e.take(held), region)
+    lock, unlock, is_shared = pair_locks(facts.regions, e.take(held), region, facts.process[e.location[held]])
     remote = np.where(is_shared, -1, e.remote[held].astype(np.int64))
     which = np.where(is_shared, e.lock[held], 0)
     which, remote, unlock, lock = which[lock], remote[lock], held[unlock], held[lock]
@@ -225,13 +227,13 @@ def match_lock_epochs(
     communicator = pick(to_numpy(facts.store.definitions["windows"].column("communicator")), window)
     target = facts.communicators.process_of(communicator, remote, own)
     is_exclusive = e.lock_type[lock] == 0
-    release = e.time[unlock]
+    release, place = e.time[unlock], facts.order.rank(e.row[unlock], e.time[unlock])
     # the last conflicting release before the own one: any release, or for a shared lock that of an exclusive lock
     of_lock = combine(window, target, which)
     previous = np.full(lock.size, -1, np.int64)
     for mask, others in ((is_exclusive, np.ones(lock.size, bool)), (~is_exclusive, is_exclusive)):
         to, of = np.flatnonzero(mask), np.flatnonzero(others)
-        found = latest_before(of_lock[of], release[of], of_lock[to], release[to] - 1)
+        found = latest_before(of_lock[of], place[of], of_lock[to], place[to] - 1)
         previous[to] = pick(of, found)
     released, (enter, exit) = pick(release, previous), (call_instances.enter_time, call_instances.exit_time)
     # an MPI library may acquire the lock as late as in the call that unlocks
@@ -242,6 +244,7 @@ def match_lock_epochs(
         {
             "window": window.astype(np.int32),
             "location": location,
+            "unlock_location": e.location[unlock],
             "target": target.astype(np.int32),
             "lock": which,
             "is_exclusive": is_exclusive,
@@ -257,11 +260,14 @@ def match_lock_epochs(
     )
 
 
-def pair_locks(regions: Regions, e: Columns, region: NDArray[np.int32]) -> tuple[Ints, Ints, Mask]:
-    """Pair the events that take and release locks of windows, among events of `LOCKS` by location in order. Returns
-    both, and a mask of the events on locks that no process owns, those of SHMEM.
+def pair_locks(
+    regions: Regions, e: Columns, region: NDArray[np.int32], process: NDArray[np.signedinteger[Any]]
+) -> tuple[Ints, Ints, Mask]:
+    """Pair the events that take and release locks of windows, among events of `LOCKS` by process in order of time: any
+    thread of a process may release what another one has taken. Returns both, and a mask of the events on locks that no
+    process owns, those of SHMEM.
 
-    `region` has the region of the call of each event. Locks that are never released are skipped.
+    `region` has the region of the call of each event, `process` its process. Locks that are never released are skipped.
     """
     # locks of SHMEM belong to no process: they are distinguished by their numbers, and recorded when they are taken
     is_shared = np.append(regions.paradigm == "shmem", False)[region]
@@ -270,10 +276,7 @@ def pair_locks(regions: Regions, e: Columns, region: NDArray[np.int32]) -> tuple
     mine = np.flatnonzero((takes | gives) & ((e.remote >= 0) | is_shared))
     of = is_shared[mine]
     key = combine(
-        e.location[mine],
-        e.window[mine],
-        np.where(of, -1, e.remote[mine].astype(np.int64)),
-        np.where(of, e.lock[mine], 0),
+        process[mine], e.window[mine], np.where(of, -1, e.remote[mine].astype(np.int64)), np.where(of, e.lock[mine], 0)
     )
     lock, unlock = pairs_of(key, takes[mine], gives[mine])
     return mine[lock], mine[unlock], is_shared
