@@ -144,6 +144,8 @@ def test_barriers__that_are_not_needed_are_named():
 @pytest.mark.parametrize(
     ("kind", "found", "said"),
     [("write_in_turn", "pipeline", "ranks execute write_in_order one after the other"),
+     # other callers of the function have the same on all ranks
+     ("library_function", "computation", "as long as the others in multiply (called in assemble)"),
      ("node_of_two", "slow", "rank 0 and rank 1 compute 1.6 times as long as the others in nearly all functions"),
      ("slow_consumer", "producer", "threads wait at a condition variable for rank 0 thread 2, which takes too long"),
      # messages of later steps are there before those that are waited for

@@ -153,9 +153,7 @@ def _computation(f: Facts, s: Subject) -> str:
     others = e.get("others")
     if others is None:
         executes, it = ("execute", "them") if _are_several(f, s) else ("executes", "it")
-        # others may execute the region, too, where it is called by something else
-        caller = f" in {short(e['caller'])}" if e.get("caller") else ""
-        return f"only {s.who} {executes} {s.region}{caller}, and others wait for {it}"
+        return f"only {s.who} {executes} {s.region}, and others wait for {it}"
     ratio = e["mine"] / others if others else 0
     trend = e.get("trend", "steady")
     more = seconds(e["mine"] - others)
@@ -502,7 +500,9 @@ WHAT: dict[str, Say] = {
 
 def what(f: Facts, s: Subject) -> str:
     """Describe a cause in one line."""
-    n = f["evidence"].get("n_call_paths", 1)
+    n, caller = f["evidence"].get("n_call_paths", 1), f["evidence"].get("caller")
+    if caller:
+        s = s._replace(region=f"{s.region} (called in {short(caller)})")
     return WHAT[f["kind"]](f, s) + (f" (on {n:,} call paths)" if n > 1 else "")
 
 
