@@ -184,6 +184,18 @@ def ramp(w: World, late: float) -> Truth:
 
 
 @program(MIXED, at_least(4), noise=0.03)
+def ramp_for_a_while(w: World, late: float) -> Truth:
+    """The same in a third of the run; before and after it, all have the same to do."""
+    for k in range(45):
+        for r in range(w.ranks):
+            uneven = late * (15 <= k < 30)
+            w.work(r, "columns", 1500 + 600 * uneven * r / (w.ranks - 1) - 300 * uneven)
+            w.work(r, "rows", 900)
+        w.allreduce()
+    return Truth(("columns",), ANY)
+
+
+@program(MIXED, at_least(4), noise=0.03)
 def slow_link(w: World, late: float) -> Truth:
     """Messages between two neighbours take long; all others wait for them at the next reduction."""
     a = w.rng.randrange(w.ranks - 1)

@@ -880,7 +880,7 @@ class Computing:
         `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
         Pieces before calls before which a location does more than the mean get shorter, or longer if it does less; of
-        these, first those that are longer than the usual piece.
+        these, first those that are longer, or shorter, than the usual piece.
         """
         who = w.by_row(np.arange(w.who.size))
         cell, first = number(combine(who, self._next_call[w.node]))
@@ -894,12 +894,16 @@ class Computing:
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
         less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
-        longer = np.maximum(w.ticks - of_usual / w.n_rows[usual].sum(), 0)
-        total = np.bincount(cell, longer, first.size)
-        of_longer = np.clip(less, 0, total)
-        part = np.divide(of_longer, total, out=np.zeros(first.size), where=total > 0)[cell] * longer
-        rest = (less - of_longer) / np.maximum(ticks - total, 1)
-        return self.scenarios.less_computation(w.node, part + rest[cell] * (w.ticks - longer))
+        # the k-th pieces of all are compared if all have the same number
+        piece = of_usual / w.n_rows[usual].sum() if w.table is None else np.tile(w.table[usual].mean(0), w.who.size)
+        direction = w.by_row(np.sign(above))
+        unusual = np.maximum((w.ticks - piece) * direction, 0)
+        total = np.bincount(cell, unusual, first.size)
+        of_unusual = np.minimum(np.abs(less), total) * np.sign(less)
+        part = np.divide(of_unusual, total, out=np.zeros(first.size), where=total > 0)[cell] * unusual
+        left = w.ticks - np.where(direction > 0, unusual, 0)
+        rest = (less - of_unusual) / np.maximum(np.bincount(cell, left, first.size), 1)
+        return self.scenarios.less_computation(w.node, part + rest[cell] * left)
 
     @once
     def _next_call(self) -> Ints:
