@@ -6,6 +6,7 @@ something else limits the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -97,6 +98,16 @@ class Work:
         if self.who.size < 2 or self.n_rows.min() < 2 or self.n_rows.min() != self.n_rows.max():
             return None
         return self.ticks.reshape(self.who.size, -1)
+
+    @once
+    def level(self) -> NDArray[np.float64]:
+        """Mean of the pieces of each location in the table near each of them, at least 1, so that noise is not in it;
+        (m, n_pieces)."""
+        assert self.table is not None
+        n = self.table.shape[1]
+        first = np.arange(0, n, math.isqrt(n))
+        size = np.diff(first, append=n)
+        return np.repeat(np.maximum(np.add.reduceat(self.table, first, 1) / size, 1), size, 1)
 
     @once
     def in_common(self) -> Work | None:
@@ -880,7 +891,8 @@ class Computing:
         `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
         Pieces before calls before which a location does more than the mean get shorter, or longer if it does less; of
-        these, first those that are longer, or shorter, than the usual piece.
+        these, first those that are longer than the usual piece; or, if the k-th pieces of all can be compared, those
+        that are longer or shorter than the usual ones near them.
         """
         who = w.by_row(np.arange(w.who.size))
         cell, first = number(combine(who, self._next_call[w.node]))
@@ -894,16 +906,22 @@ class Computing:
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
         less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
-        # the k-th pieces of all are compared if all have the same number
-        piece = of_usual / w.n_rows[usual].sum() if w.table is None else np.tile(w.table[usual].mean(0), w.who.size)
         direction = w.by_row(np.sign(above))
-        unusual = np.maximum((w.ticks - piece) * direction, 0)
+        unusual = self._unusual(w, direction, usual, n_usual)
         total = np.bincount(cell, unusual, first.size)
         of_unusual = np.minimum(np.abs(less), total) * np.sign(less)
         part = np.divide(of_unusual, total, out=np.zeros(first.size), where=total > 0)[cell] * unusual
         left = w.ticks - np.where(direction > 0, unusual, 0)
         rest = (less - of_unusual) / np.maximum(np.bincount(cell, left, first.size), 1)
         return self.scenarios.less_computation(w.node, part + rest[cell] * left)
+
+    @staticmethod
+    def _unusual(w: Work, direction: NDArray[np.float64], usual: Mask, n_usual: int) -> NDArray[np.float64]:
+        """Return the ticks by which each row is longer than usual where `direction` is 1, and shorter where it is -1;
+        without a table 0 for the latter."""
+        if w.table is None:
+            return np.maximum(w.ticks - w.total[usual].sum() / w.n_rows[usual].sum(), 0) * (direction > 0)
+        return np.maximum(w.ticks * (1 - w.level[usual].sum(0) / n_usual / w.level).ravel() * direction, 0)
 
     @once
     def _next_call(self) -> Ints:
