@@ -200,6 +200,19 @@ def slow_output_of_all(w: World, late: float) -> Truth:
     return Truth(("dump_fields",))
 
 
+@program(UNCOMMON, at_least(3), noise=0.05)
+def output_from_two_places(w: World, late: float) -> Truth:
+    """All processes write files of their own in two functions."""
+    for k in range(30):
+        w.everyone("advance", 1000)
+        if k % 5 == 4:
+            for saved in ("save_fields", "save_particles"):
+                with w.inside(saved), w.inside("fwrite"):
+                    w.everyone("write", 100 + 1500 * late)
+        w.allreduce()
+    return Truth(("save_fields", "save_particles"))
+
+
 # -- messages
 
 

@@ -329,6 +329,22 @@ def test_computation__of_a_function_includes_what_it_calls(monkeypatch):
     assert all(one.is_right and abs(one.gain - 1) < 0.1 for one in found)
 
 
+def test_turns__in_a_function_with_two_callers_are_one_cause(monkeypatch):
+    work = World.work
+
+    def by_two_callers(w, rank, region, ticks, thread=0):
+        n = calls[rank, region] = calls.get((rank, region), -1) + 1
+        with w.inside(f"half_{n % 2}", [rank]):
+            work(w, rank, region, ticks, thread)
+
+    monkeypatch.setattr(World, "work", by_two_callers)
+    calls = {}
+    w, _ = MIXED["panel_in_turn"](Random(0), 1)
+    first, *others = cube_of(w.finish()).diagnosis().findings
+    assert (first.kind, first.cause_region) == ("turns", "factor_panel") and "(on 2 call paths)" in first.what
+    assert not any(f.kind == "turns" for f in others)
+
+
 @pytest.mark.parametrize("callers", [["sweep"], ["sweep_forth", "sweep_back"]])
 def test_computation__is_named_by_the_deepest_function_that_has_it_all(callers):
     """Its parts gain a third each, and the functions around it as much as it does; of two callers each gains half."""

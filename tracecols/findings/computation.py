@@ -475,7 +475,8 @@ class Computing:
     def in_turns(self, mended: Change) -> list[Cause]:
         """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
         this work; waits that `mended` ends are not due to them."""
-        return self._deepest(*(self._in_turns(of, of is self.nests, mended) for of in (self.single, self.nests)))
+        found = (self._in_turns(of, of is self.nests, mended) for of in (self.single, self.nests))
+        return self._joined(self._deepest(*found))
 
     def _in_turns(self, sizes: Sizes, includes_calls: bool, mended: Change) -> list[Cause]:
         """Return the causes of `in_turns` in single call paths, or in those with all that they call."""

@@ -89,6 +89,9 @@ class Evidence:
             ),
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
+        if c.partners:
+            names = self.s.model.regions.name[self.s.call_paths.region[list(c.partners)]]
+            c.evidence["partners"] = [str(name) for name in names]
 
     def _work(self, c: Cause) -> dict[str, Any]:
         w = self.computing.work([c.spans])[0]
@@ -162,10 +165,8 @@ class Evidence:
             return self._calls(c)
         length = m.length[mine]
         beyond = {"transfer": float(c.change.less.sum() / mine.sum() / self.resolution)} if c.kind == "messages" else {}
-        names = self.s.model.regions.name[self.s.call_paths.region[list(c.partners)]]
         return {
             **beyond,
-            **({"partners": [str(name) for name in names]} if c.partners else {}),
             "n_messages": int(mine.sum()),
             "mean_bytes": float(length.mean()),
             "bytes": int(length.sum()),

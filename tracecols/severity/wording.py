@@ -235,7 +235,8 @@ def _turns(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     if "in_line" in e:
         calls, each = counted(e["n_calls"], "call"), seconds(e["in_line"])
-        return f"{calls} of {e['call']} in {s.region} wait for each other: one process after the other, {each} each"
+        line = f"{calls} of {e['call']} in {_functions(f, s)} wait for each other"
+        return f"{line}: one process after the other, {each} each"
     return f"processes execute {s.region} one after the other while the others wait"
 
 
@@ -346,7 +347,7 @@ def _collectives(f: Facts, s: Subject) -> str:
 
 def _calls(f: Facts, s: Subject) -> str:
     e, most = f["evidence"], f", most of all on {s.who}" if s.who else ""
-    return f"{_counted(e, s.region, 'call')} {_takes(e.get('n_calls', 0))} long{most}"
+    return f"{_counted(e, _functions(f, s), 'call')} {_takes(e.get('n_calls', 0))} long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:
