@@ -30,6 +30,24 @@ def large_chunks(w: World, late: float) -> Truth:
 
 
 @program(UNCOMMON, (1, 2), 4)
+def large_chunks_of_two_kinds(w: World, late: float) -> Truth:
+    """The same, and a thread executes each of its chunks in the other one of two functions that call the same one."""
+    n = [[0] * 4 for _ in range(w.ranks)]
+    for _ in range(20):
+        for r in range(w.ranks):
+            with w.in_team(r, 20):
+                for ticks in [1000] * 5 if late else [125] * 40:
+                    i = min(range(4), key=lambda i: w.now[r][i])
+                    n[r][i] += 1
+                    one = w.at(r, i).enter(w.now[r][i], ("red_cells", "black_cells")[n[r][i] % 2])
+                    w.work(r, "relax_chunk", ticks, i)
+                    one.leave(w.now[r][i])
+        if w.ranks > 1:
+            w.allreduce()
+    return Truth(("relax_chunk",), ANY)
+
+
+@program(UNCOMMON, (1, 2), 4)
 def false_sharing(w: World, late: float) -> Truth:
     """Two threads of one process, which write to the same cache lines, are slow in one function."""
     rank, first = w.rng.randrange(w.ranks), w.rng.randrange(3)

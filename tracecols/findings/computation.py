@@ -388,6 +388,17 @@ class Computing:
         return self._sizes(np.where(np.isin(same, same[mine]), same, -1), same)
 
     @once
+    def regions(self) -> Sizes:
+        """The computation of regions on several call paths, each as one."""
+        region = self.scenarios.call_paths.region.astype(np.int64)
+        paths = distinct(self.same[distinct(self.cells.call_path)])
+        mine = paths[np.bincount(region[paths], minlength=region.max(initial=0) + 1)[region[paths]] > 1]
+        first = np.full(region.max(initial=0) + 1, -1)
+        first[region[mine][::-1]] = mine[::-1]
+        head = np.where(np.isin(self.same, mine), first[region], -1)
+        return self._sizes(head, head)
+
+    @once
     def nests(self) -> Sizes:
         """The computation of call paths with all that they call."""
         paths, nobody = self.scenarios.call_paths, np.full(len(self.scenarios.call_paths), -1)
@@ -409,10 +420,22 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
+        alone = self._in_regions(alone)
         nests = self._best(self.nests, True)
         # a region may be called from several places, all of which a function around them has to be compared with
         nests += self._merged(self._alike(nests))
         return self._with_slowest(self._joined(self._deepest(alone, nests)))
+
+    def _in_regions(self, causes: list[Cause]) -> list[Cause]:
+        """Replace the causes on single call paths by those on all call paths of their regions that gain clearly more:
+        locations may share work over several of them."""
+        region = self.scenarios.call_paths.region
+        for whole in self._best(self.regions, False):
+            mine = [c for c in causes if region[c.call_path] == region[whole.call_path]]
+            if whole.gain > PREFERRED * max((c.gain for c in self._joined(mine)), default=0):
+                whole.evidence["n_call_paths"] = len(whole.spans)
+                causes = [c for c in causes if c not in mine] + [whole]
+        return causes
 
     def _deepest(self, alone: list[Cause], nests: Sequence[Cause]) -> list[Cause]:
         """Return the causes in single call paths, and those in call paths with all that they call which gain clearly
@@ -755,14 +778,17 @@ class Computing:
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
-        or another operation for which all wait. Of a team those that do nothing of it count, too."""
+        or another operation for which all wait. Of a team those that do nothing of it count, too; the teams of
+        several processes meet each for itself."""
         hub, meeting, location = self._meetings
         who = self._members(w)
+        if not who.size:
+            return
         mine = np.flatnonzero(np.isin(location, who))
-        is_common = np.bincount(hub[mine]) == who.size
-        mine = mine[is_common[hub[mine]]]
+        team, n_members = self._meets_with(w, who)
+        mine = mine[np.bincount(hub[mine])[hub[mine]] == n_members[team[np.searchsorted(who, location[mine])]]]
         n_rounds = np.bincount(location[mine], minlength=self.process.size)[who]
-        if not who.size or n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
+        if n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
             return
         meeting = np.sort(meeting[mine])
         of = np.searchsorted(meeting, w.node)
@@ -776,7 +802,9 @@ class Computing:
         steady = max(w.total.max() - w.total.sum() / who.size, 0)
         if (table.max(0) - table.mean(0)).sum() <= PREFERRED * steady:
             return
-        less = (table - table.mean(0)).ravel()
+        mean = np.zeros((n_members.size, table.shape[1]))
+        np.add.at(mean, team, table)
+        less = (table - (mean / n_members[:, None])[team]).ravel()
         part = np.divide(np.maximum(less, 0), table.ravel(), out=np.zeros(less.size), where=less > 0)
         # others do more right before they meet
         node = np.append(node, meeting - 1)
@@ -799,6 +827,12 @@ class Computing:
             return w.who
         meets = np.isin(self.locations, self._meetings[2])
         return self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
+
+    def _meets_with(self, w: Work, who: Ints) -> tuple[Ints, Ints]:
+        """Number the groups of locations that meet in some work, the threads of a process or all: the group of each
+        location, and the number of locations in each group."""
+        group, _ = number(self.process[who] * self.in_team[w.spans[0][0]])
+        return group, np.bincount(group)
 
     @once
     def _meetings(self) -> tuple[Ints, Ints, Ints]:
