@@ -389,11 +389,12 @@ class Computing:
 
     @once
     def regions(self) -> Sizes:
-        """The computation of regions on several call paths, each as one."""
-        region = self.scenarios.call_paths.region.astype(np.int64)
-        paths = distinct(self.same[distinct(self.cells.call_path)])
-        mine = paths[np.bincount(region[paths], minlength=region.max(initial=0) + 1)[region[paths]] > 1]
-        first = np.full(region.max(initial=0) + 1, -1)
+        """The computation of regions on several call paths, each as one, unless nearly all is on one of these."""
+        region, n = self.scenarios.call_paths.region.astype(np.int64), len(self.scenarios.model.regions)
+        ticks = np.bincount(self.same[self.cells.call_path], self.cells.ticks, region.size)
+        total, most, first = np.bincount(region, ticks, n), np.zeros(n), np.full(n, -1)
+        np.maximum.at(most, region, ticks)
+        mine = np.flatnonzero((ticks > 0) & (total > PREFERRED * most)[region])
         first[region[mine][::-1]] = mine[::-1]
         head = np.where(np.isin(self.same, mine), first[region], -1)
         return self._sizes(head, head)
