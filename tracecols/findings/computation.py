@@ -428,11 +428,11 @@ class Computing:
         return self._with_slowest(self._joined(self._deepest(alone, nests)))
 
     def _in_regions(self, causes: list[Cause]) -> list[Cause]:
-        """Replace the causes on single call paths by those on all call paths of their regions that gain clearly more:
-        locations may share work over several of them."""
+        """Replace the causes on single call paths by those of the same kind on all call paths of their regions that
+        gain clearly more: locations may share work over several of them."""
         region = self.scenarios.call_paths.region
         for whole in self._best(self.regions, False):
-            mine = [c for c in causes if region[c.call_path] == region[whole.call_path]]
+            mine = [c for c in causes if c.kind == whole.kind and region[c.call_path] == region[whole.call_path]]
             if whole.gain > PREFERRED * max((c.gain for c in self._joined(mine)), default=0):
                 whole.evidence["n_call_paths"] = len(whole.spans)
                 causes = [c for c in causes if c not in mine] + [whole]
