@@ -22,6 +22,18 @@ def after_heavy_start(w: World, late: float) -> Truth:
 
 
 @program(MIXED, at_least(3), noise=0.03)
+def library_function(w: World, late: float) -> Truth:
+    """A function that all call from everywhere takes longer on one process where one of its callers calls it."""
+    slow = w.rng.randrange(w.ranks)
+    for _ in range(30):
+        for caller, usual, more in (("predict", 900, 0), ("assemble", 1500, 900), ("correct", 600, 0)):
+            with w.inside(caller):
+                w.everyone("multiply", usual, slow, more * late)
+        w.allreduce()
+    return Truth(("multiply",), slow)
+
+
+@program(MIXED, at_least(3), noise=0.03)
 def serial_start(w: World, late: float) -> Truth:
     """One process reads the input while the others wait for it, once; after that all is even."""
     if late:
@@ -166,6 +178,18 @@ def ramp(w: World, late: float) -> Truth:
     for _ in range(30):
         for r in range(w.ranks):
             w.work(r, "columns", 1500 + 600 * late * r / (w.ranks - 1) - 300 * late)
+            w.work(r, "rows", 900)
+        w.allreduce()
+    return Truth(("columns",), ANY)
+
+
+@program(MIXED, at_least(4), noise=0.03)
+def ramp_for_a_while(w: World, late: float) -> Truth:
+    """The same in a third of the run; before and after it, all have the same to do."""
+    for k in range(45):
+        for r in range(w.ranks):
+            uneven = late * (15 <= k < 30)
+            w.work(r, "columns", 1500 + 600 * uneven * r / (w.ranks - 1) - 300 * uneven)
             w.work(r, "rows", 900)
         w.allreduce()
     return Truth(("columns",), ANY)

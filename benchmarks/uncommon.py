@@ -30,6 +30,24 @@ def large_chunks(w: World, late: float) -> Truth:
 
 
 @program(UNCOMMON, (1, 2), 4)
+def large_chunks_of_two_kinds(w: World, late: float) -> Truth:
+    """The same, and a thread executes each of its chunks in the other one of two functions that call the same one."""
+    n = [[0] * 4 for _ in range(w.ranks)]
+    for _ in range(20):
+        for r in range(w.ranks):
+            with w.in_team(r, 20):
+                for ticks in [1000] * 5 if late else [125] * 40:
+                    i = min(range(4), key=lambda i: w.now[r][i])
+                    n[r][i] += 1
+                    one = w.at(r, i).enter(w.now[r][i], ("red_cells", "black_cells")[n[r][i] % 2])
+                    w.work(r, "relax_chunk", ticks, i)
+                    one.leave(w.now[r][i])
+        if w.ranks > 1:
+            w.allreduce()
+    return Truth(("relax_chunk",), ANY)
+
+
+@program(UNCOMMON, (1, 2), 4)
 def false_sharing(w: World, late: float) -> Truth:
     """Two threads of one process, which write to the same cache lines, are slow in one function."""
     rank, first = w.rng.randrange(w.ranks), w.rng.randrange(3)
@@ -198,6 +216,19 @@ def slow_output_of_all(w: World, late: float) -> Truth:
                 w.everyone("fwrite", 100 + 3000 * late)
         w.allreduce()
     return Truth(("dump_fields",))
+
+
+@program(UNCOMMON, at_least(3), noise=0.05)
+def output_from_two_places(w: World, late: float) -> Truth:
+    """All processes write files of their own in two functions."""
+    for k in range(30):
+        w.everyone("advance", 1000)
+        if k % 5 == 4:
+            for saved in ("save_fields", "save_particles"):
+                with w.inside(saved), w.inside("fwrite"):
+                    w.everyone("write", 100 + 1500 * late)
+        w.allreduce()
+    return Truth(("save_fields", "save_particles"))
 
 
 # -- messages

@@ -86,3 +86,17 @@ def test_rounds__are_the_shortest_runs_that_were_sent_right_after_each_other():
     sent = np.array([2, 9, 1, 3, 8, 6, 5, 4])
     assert _rounds(pair, sent).tolist() == [0, 0, 0, 1, 0, 2, 2, 2]
     assert _rounds(pair[:0], sent[:0]).size == 0
+
+
+def test_files__that_are_written_from_two_places_are_one_cause():
+    """Both call `fwrite`, which calls `write`."""
+    w = World(Random(0), 4, noise=0)
+    for k in range(12):
+        w.everyone("advance", 1000)
+        with w.inside(("save_particles", "save_fields")[k % 2]), w.inside("fwrite"):
+            w.everyone("write", 1500 + 1000 * (k % 2))
+        w.allreduce()
+    first, *others = cube_of(w.finish()).diagnosis().findings
+    assert first.what == "48 calls of write in save_fields and save_particles take long"
+    assert first.gain == pytest.approx(12 * 2000e-6, rel=0.05)
+    assert not any(f.kind == "calls" for f in others)

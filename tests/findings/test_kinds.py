@@ -144,6 +144,8 @@ def test_barriers__that_are_not_needed_are_named():
 @pytest.mark.parametrize(
     ("kind", "found", "said"),
     [("write_in_turn", "pipeline", "ranks execute write_in_order one after the other"),
+     # other callers of the function have the same on all ranks
+     ("library_function", "computation", "as long as the others in multiply (called in assemble)"),
      ("node_of_two", "slow", "rank 0 and rank 1 compute 1.6 times as long as the others in nearly all functions"),
      ("slow_consumer", "producer", "threads wait at a condition variable for rank 0 thread 2, which takes too long"),
      # messages of later steps are there before those that are waited for
@@ -325,6 +327,22 @@ def test_computation__of_a_function_includes_what_it_calls(monkeypatch):
     found = [kinds.try_program("slow_half_of_threads", seed) for seed in range(2)]
     assert [one.kind for one in found] == ["imbalance"] * 2
     assert all(one.is_right and abs(one.gain - 1) < 0.1 for one in found)
+
+
+def test_turns__in_a_function_with_two_callers_are_one_cause(monkeypatch):
+    work = World.work
+
+    def by_two_callers(w, rank, region, ticks, thread=0):
+        n = calls[rank, region] = calls.get((rank, region), -1) + 1
+        with w.inside(f"half_{n % 2}", [rank]):
+            work(w, rank, region, ticks, thread)
+
+    monkeypatch.setattr(World, "work", by_two_callers)
+    calls = {}
+    w, _ = MIXED["panel_in_turn"](Random(0), 1)
+    first, *others = cube_of(w.finish()).diagnosis().findings
+    assert (first.kind, first.cause_region) == ("turns", "factor_panel") and "(on 2 call paths)" in first.what
+    assert not any(f.kind == "turns" for f in others)
 
 
 @pytest.mark.parametrize("callers", [["sweep"], ["sweep_forth", "sweep_back"]])
@@ -554,7 +572,7 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "slow_worker", "slabs_in_turn", "fewer_chunks_than_threads", "locked_parts",
+    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "slow_worker", "slabs_in_turn", "fewer_chunks_than_threads", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
      *slow(["threads_again_and_again", "one_of_numbered_functions", "collectives_in_numbered_steps", "numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED | UNCOMMON)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):

@@ -92,7 +92,7 @@ class Cause:
     spans: Spans = ()
     """The call paths whose computation it is, as spans (begin, end) without the end."""
     partners: tuple[int, ...] = ()
-    """Call paths of other functions that take part in it: the other sides of messages."""
+    """Call paths of other functions that take part in it: the other sides of messages, or other callers."""
     spent: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,): rows of the computation that it consists of, where this is time in run-time systems, such as in calls that
     take locks."""

@@ -6,6 +6,7 @@ something else limits the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -97,6 +98,16 @@ class Work:
         if self.who.size < 2 or self.n_rows.min() < 2 or self.n_rows.min() != self.n_rows.max():
             return None
         return self.ticks.reshape(self.who.size, -1)
+
+    @once
+    def level(self) -> NDArray[np.float64]:
+        """Mean of the pieces of each location in the table near each of them, at least 1, so that noise is not in it;
+        (m, n_pieces)."""
+        assert self.table is not None
+        n = self.table.shape[1]
+        first = np.arange(0, n, math.isqrt(n))
+        size = np.diff(first, append=n)
+        return np.repeat(np.maximum(np.add.reduceat(self.table, first, 1) / size, 1), size, 1)
 
     @once
     def in_common(self) -> Work | None:
@@ -379,6 +390,18 @@ class Computing:
         return self._sizes(np.where(np.isin(same, same[mine]), same, -1), same)
 
     @once
+    def regions(self) -> Sizes:
+        """The computation of regions on several call paths, each as one, unless nearly all is on one of these."""
+        region, n = self.scenarios.call_paths.region.astype(np.int64), len(self.scenarios.model.regions)
+        ticks = np.bincount(self.same[self.cells.call_path], self.cells.ticks, region.size)
+        total, most, first = np.bincount(region, ticks, n), np.zeros(n), np.full(n, -1)
+        np.maximum.at(most, region, ticks)
+        mine = np.flatnonzero((ticks > 0) & (total > PREFERRED * most)[region])
+        first[region[mine][::-1]] = mine[::-1]
+        head = np.where(np.isin(self.same, mine), first[region], -1)
+        return self._sizes(head, head)
+
+    @once
     def nests(self) -> Sizes:
         """The computation of call paths with all that they call."""
         paths, nobody = self.scenarios.call_paths, np.full(len(self.scenarios.call_paths), -1)
@@ -400,10 +423,22 @@ class Computing:
         for c in families:
             c.evidence[PHASES] = str(self.scenarios.merged.names[self.scenarios.call_paths.region[c.call_path]])
         alone = steps_or_families(self.scenarios, [*alone, *families])
+        alone = self._in_regions(alone)
         nests = self._best(self.nests, True)
         # a region may be called from several places, all of which a function around them has to be compared with
         nests += self._merged(self._alike(nests))
         return self._with_slowest(self._joined(self._deepest(alone, nests)))
+
+    def _in_regions(self, causes: list[Cause]) -> list[Cause]:
+        """Replace the causes on single call paths by those of the same kind on all call paths of their regions that
+        gain clearly more: locations may share work over several of them."""
+        region = self.scenarios.call_paths.region
+        for whole in self._best(self.regions, False):
+            mine = [c for c in causes if c.kind == whole.kind and region[c.call_path] == region[whole.call_path]]
+            if whole.gain > PREFERRED * max((c.gain for c in self._joined(mine)), default=0):
+                whole.evidence["n_call_paths"] = len(whole.spans)
+                causes = [c for c in causes if c not in mine] + [whole]
+        return causes
 
     def _deepest(self, alone: list[Cause], nests: Sequence[Cause]) -> list[Cause]:
         """Return the causes in single call paths, and those in call paths with all that they call which gain clearly
@@ -466,7 +501,8 @@ class Computing:
     def in_turns(self, mended: Change) -> list[Cause]:
         """Return the causes that processes compute one after the other while the others wait, with the gain of sharing
         this work; waits that `mended` ends are not due to them."""
-        return self._deepest(*(self._in_turns(of, of is self.nests, mended) for of in (self.single, self.nests)))
+        found = (self._in_turns(of, of is self.nests, mended) for of in (self.single, self.nests))
+        return self._joined(self._deepest(*found))
 
     def _in_turns(self, sizes: Sizes, includes_calls: bool, mended: Change) -> list[Cause]:
         """Return the causes of `in_turns` in single call paths, or in those with all that they call."""
@@ -745,14 +781,17 @@ class Computing:
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
-        or another operation for which all wait. Of a team those that do nothing of it count, too."""
+        or another operation for which all wait. Of a team those that do nothing of it count, too; the teams of
+        several processes meet each for itself."""
         hub, meeting, location = self._meetings
         who = self._members(w)
+        if not who.size:
+            return
         mine = np.flatnonzero(np.isin(location, who))
-        is_common = np.bincount(hub[mine]) == who.size
-        mine = mine[is_common[hub[mine]]]
+        team, n_members = self._meets_with(w, who)
+        mine = mine[np.bincount(hub[mine])[hub[mine]] == n_members[team[np.searchsorted(who, location[mine])]]]
         n_rounds = np.bincount(location[mine], minlength=self.process.size)[who]
-        if not who.size or n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
+        if n_rounds.min() < 2 or n_rounds.min() < n_rounds.max():
             return
         meeting = np.sort(meeting[mine])
         of = np.searchsorted(meeting, w.node)
@@ -766,7 +805,9 @@ class Computing:
         steady = max(w.total.max() - w.total.sum() / who.size, 0)
         if (table.max(0) - table.mean(0)).sum() <= PREFERRED * steady:
             return
-        less = (table - table.mean(0)).ravel()
+        mean = np.zeros((n_members.size, table.shape[1]))
+        np.add.at(mean, team, table)
+        less = (table - (mean / n_members[:, None])[team]).ravel()
         part = np.divide(np.maximum(less, 0), table.ravel(), out=np.zeros(less.size), where=less > 0)
         # others do more right before they meet
         node = np.append(node, meeting - 1)
@@ -789,6 +830,12 @@ class Computing:
             return w.who
         meets = np.isin(self.locations, self._meetings[2])
         return self.locations[meets & np.isin(self.process[self.locations], self.process[w.who])]
+
+    def _meets_with(self, w: Work, who: Ints) -> tuple[Ints, Ints]:
+        """Number the groups of locations that meet in some work, the threads of a process or all: the group of each
+        location, and the number of locations in each group."""
+        group, _ = number(self.process[who] * self.in_team[w.spans[0][0]])
+        return group, np.bincount(group)
 
     @once
     def _meetings(self) -> tuple[Ints, Ints, Ints]:
@@ -882,7 +929,8 @@ class Computing:
         `n_idle` more that do nothing of it; (n_locations of the work,) each.
 
         Pieces before calls before which a location does more than the mean get shorter, or longer if it does less; of
-        these, first those that are longer than the usual piece.
+        these, first those that are longer than the usual piece; or, if the k-th pieces of all can be compared, those
+        that are longer or shorter than the usual ones near them.
         """
         who = w.by_row(np.arange(w.who.size))
         cell, first = number(combine(who, self._next_call[w.node]))
@@ -896,12 +944,22 @@ class Computing:
         # who does less than the mean may do more of it before all calls that it has
         apart = np.where((np.bincount(who, apart) > 0)[who], apart, ticks)
         less = apart * (above / np.maximum(np.bincount(who, apart), 1))[who]
-        longer = np.maximum(w.ticks - of_usual / w.n_rows[usual].sum(), 0)
-        total = np.bincount(cell, longer, first.size)
-        of_longer = np.clip(less, 0, total)
-        part = np.divide(of_longer, total, out=np.zeros(first.size), where=total > 0)[cell] * longer
-        rest = (less - of_longer) / np.maximum(ticks - total, 1)
-        return self.scenarios.less_computation(w.node, part + rest[cell] * (w.ticks - longer))
+        direction = w.by_row(np.sign(above))
+        unusual = self._unusual(w, direction, usual, n_usual)
+        total = np.bincount(cell, unusual, first.size)
+        of_unusual = np.minimum(np.abs(less), total) * np.sign(less)
+        part = np.divide(of_unusual, total, out=np.zeros(first.size), where=total > 0)[cell] * unusual
+        left = w.ticks - np.where(direction > 0, unusual, 0)
+        rest = (less - of_unusual) / np.maximum(np.bincount(cell, left, first.size), 1)
+        return self.scenarios.less_computation(w.node, part + rest[cell] * left)
+
+    @staticmethod
+    def _unusual(w: Work, direction: NDArray[np.float64], usual: Mask, n_usual: int) -> NDArray[np.float64]:
+        """Return the ticks by which each row is longer than usual where `direction` is 1, and shorter where it is -1;
+        without a table 0 for the latter."""
+        if w.table is None:
+            return np.maximum(w.ticks - w.total[usual].sum() / w.n_rows[usual].sum(), 0) * (direction > 0)
+        return np.maximum(w.ticks * (1 - w.level[usual].sum(0) / n_usual / w.level).ravel() * direction, 0)
 
     @once
     def _next_call(self) -> Ints:

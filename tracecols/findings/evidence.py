@@ -89,6 +89,9 @@ class Evidence:
             ),
         }.get(c.kind, self._work)
         c.evidence = make(c) | c.evidence
+        if c.partners:
+            names = self.s.model.regions.name[self.s.call_paths.region[list(c.partners)]]
+            c.evidence["partners"] = [str(name) for name in names]
 
     def _work(self, c: Cause) -> dict[str, Any]:
         w = self.computing.work([c.spans])[0]
@@ -105,13 +108,13 @@ class Evidence:
             "largest": float(w.total.max() / self.resolution),
             "by_location": [[int(w.who[i]), float(w.total[i] / self.resolution), float(share[i])] for i in order],
         } | ({"on_streams": True} if on_streams else {})
+        if caller := self._caller(c):
+            found["caller"] = caller
         # the locations of the cause may do nothing there
         mine = np.isin(w.who, c.locations)
         if mine.any():
             found["mine"] = float(w.total[mine].mean() / self.resolution)
             found["others"] = float(w.total[~mine].mean() / self.resolution) if not mine.all() else None
-            if mine.all() and (caller := self._caller(c)):
-                found["caller"] = caller
             found |= self._trend(w, int(c.locations[np.isin(c.locations, w.who)][0]))
             if found.get("step") == c.evidence.get("n_call_paths", 0):
                 # longer on one of several call paths in turn, which is each time
@@ -119,16 +122,18 @@ class Evidence:
         return found
 
     def _caller(self, c: Cause) -> str:
-        """Return the caller that tells the call paths of a cause from others, if other locations execute its region
-        elsewhere: the nearest region above in which they do not; empty otherwise."""
-        comp, paths, names = self.s.computation, self.s.call_paths, self.s.model.regions.name
-        region = paths.region[c.call_path]
-        others = distinct(
-            comp.call_path[(paths.region[comp.call_path] == region) & ~np.isin(comp.location, c.locations)]
-        )
-        above = set(paths.region[_above(paths.parent, others)].tolist())
-        callers = paths.region[_ancestors(paths.parent, c.call_path)].tolist() if others.size else []
-        return next((str(names[r]) for r in callers if r not in above), "")
+        """Return the caller that tells the call paths of a cause from the others of its region, if there are any: the
+        nearest region above all of its call paths and none of the others; empty otherwise."""
+        paths, names = self.s.call_paths, self.s.model.regions.name
+        same, heads = self.computing.same, [head for head, _ in c.spans]
+        others = distinct(self._profiled[self._of_cause(c)[self._profiled]])
+        others = others[~np.isin(same[others], same[heads])]
+        if not others.size:
+            return ""
+        elsewhere = set(paths.region[_above(paths.parent, others)].tolist())
+        callers = [paths.region[_ancestors(paths.parent, head)].tolist() for head in heads]
+        common = set(callers[0]).intersection(*callers) - elsewhere
+        return next((str(names[region]) for region in callers[0] if region in common), "")
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
         """Return the number of pieces of a location's work, and how they change over the run. Each execution of the
@@ -160,10 +165,8 @@ class Evidence:
             return self._calls(c)
         length = m.length[mine]
         beyond = {"transfer": float(c.change.less.sum() / mine.sum() / self.resolution)} if c.kind == "messages" else {}
-        names = self.s.model.regions.name[self.s.call_paths.region[list(c.partners)]]
         return {
             **beyond,
-            **({"partners": [str(name) for name in names]} if c.partners else {}),
             "n_messages": int(mine.sum()),
             "mean_bytes": float(length.mean()),
             "bytes": int(length.sum()),

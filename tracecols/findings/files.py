@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +12,10 @@ from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import Segments, occurrence
 from tracecols.enhance.scan.region_rules import called, either, in_role, named
 from tracecols.findings.cause import CLEARLY, NOBODY, Cause, tried
-from tracecols.findings.overheads import largest
+from tracecols.findings.overheads import joined_partners, largest
 from tracecols.findings.scenarios import Change, Scenarios, together
 from tracecols.replay.nodes import NodeClass
-from tracecols.vectors import Ints
+from tracecols.vectors import Ints, Mask
 
 MPI_FILES = named("mpi_file_(i?read|i?write).*", "mpi")
 """Calls of MPI that read or write files."""
@@ -71,16 +71,46 @@ def of_files(s: Scenarios) -> list[Cause]:
         np.concatenate([rows, np.full(calls.size, -1)]),
     ).some(np.argsort(node, kind="stable"))
     path = np.where(found.row >= 0, pick(c.call_path, found.row), s.call_path[found.node])
-    parent = s.call_paths.parent.astype(np.int64)
-    # functions of the program that call them
-    user = s.user_call_path[np.where((found.row >= 0) & (parent[path] >= 0), parent[path], path)]
-    return tried(s, list(_causes(s, found, path, user)))
+    user = _callers(s, on_files[:-1])[path]
+    single = ((*group, ()) for group in largest(s, np.arange(path.size), found.ticks, user))
+    alone, joined = (tried(s, list(_causes(s, found, path, of))) for of in (single, _of_several(s, found, path, user)))
+    return joined_partners(s, alone, joined)
 
 
-def _causes(s: Scenarios, found: Accesses, path: Ints, user: Ints) -> Iterator[Cause]:
-    every = np.arange(found.node.size)
+Group = tuple[int, Ints, dict[str, Any], tuple[int, ...]]
+"""A call path of the program, accesses for which it counts, evidence, and call paths of other functions for which they
+count as well."""
+
+
+def _of_several(s: Scenarios, found: Accesses, path: Ints, user: Ints) -> Iterator[Group]:
+    """Yield the accesses by each region that several functions of the program call, those with most ticks first."""
+    region = s.call_paths.region.astype(np.int64)
+    for name in distinct(region[path]).tolist():
+        of = np.flatnonzero(region[path] == name)
+        by_path = np.bincount(user[of], found.ticks[of], len(s.call_paths))
+        by_region = np.bincount(region, by_path, len(s.model.regions))
+        callers = np.flatnonzero(by_region > 0)
+        if callers.size > 1:
+            callers = callers[np.argsort(-by_region[callers], kind="stable")]
+            first, *others = (int(np.where(region == r, by_path, -1.0).argmax()) for r in callers.tolist())
+            yield first, of, {}, tuple(others)
+
+
+def _callers(s: Scenarios, on_files: Mask) -> Ints:
+    """Return for each call path the nearest one above it, or itself, of a function of the program that is not on files
+    itself (`fwrite` calls `write`); or the call path if there is none; (n_call_paths,) int64."""
+    parent, user = s.call_paths.parent.tolist(), s.user_call_path.tolist()
+    result = list(user)
+    # those above come first
+    for path in np.flatnonzero(on_files).tolist():
+        if parent[path] >= 0:
+            result[path] = result[parent[path]]
+    return np.array(result, np.int64)
+
+
+def _causes(s: Scenarios, found: Accesses, path: Ints, groups: Iterable[Group]) -> Iterator[Cause]:
     most = max(distinct(s.model.locations.master[s.locations]).size, 2)
-    for where, of, family in largest(s, every, found.ticks, user):
+    for where, of, family, others in groups:
         mine = found.some(of)
         by_location = np.bincount(s.graph.nodes.location[mine.node], mine.ticks)
         by_location = by_location[by_location > 0]
@@ -90,10 +120,10 @@ def _causes(s: Scenarios, found: Accesses, path: Ints, user: Ints) -> Iterator[C
         if served.size:
             each = float(served.mean()) / s.resolution
             change = _shorter(s, mine, mine.ticks - served)
-            yield Cause("turns", where, NOBODY, change, evidence=evidence | {IN_LINE: each})
+            yield Cause("turns", where, NOBODY, change, partners=others, evidence=evidence | {IN_LINE: each})
         elif (mine.row >= 0).all() and are_alike:
             # calls of MPI are found by `overheads`, what few or some processes do longer as computation
-            yield Cause("calls", where, NOBODY, _shorter(s, mine, mine.ticks), evidence=evidence)
+            yield Cause("calls", where, NOBODY, _shorter(s, mine, mine.ticks), partners=others, evidence=evidence)
 
 
 def _served(s: Scenarios, a: Accesses) -> Ints:

@@ -57,7 +57,7 @@ BEYOND_WAITING = {
 def of_overheads(s: Scenarios) -> list[Cause]:
     """Return the causes that calls take time beyond waiting, with their gains, by the region that makes the calls."""
     found = tried(s, [c for kind, classes in BEYOND_WAITING.items() for c in _without_weights(s, kind, classes)])
-    return _joined_partners(s, found, tried(s, list(_of_partners(s))))
+    return joined_partners(s, found, tried(s, list(_of_partners(s))))
 
 
 def of_tasks(s: Scenarios) -> list[Cause]:
@@ -124,8 +124,9 @@ def of_locking(s: Scenarios) -> list[Cause]:
     return tried(s, found)
 
 
-def _joined_partners(s: Scenarios, single: Sequence[Cause], joined: Sequence[Cause]) -> list[Cause]:
-    """Merge the causes in functions that exchange messages if together they gain clearly more than the best of them."""
+def joined_partners(s: Scenarios, single: Sequence[Cause], joined: Sequence[Cause]) -> list[Cause]:
+    """Merge the causes in functions that exchange messages, or call the same function, if together they gain clearly
+    more than the best of them."""
     region = s.call_paths.region
     result = list(single)
     for cause in joined:

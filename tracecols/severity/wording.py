@@ -153,9 +153,7 @@ def _computation(f: Facts, s: Subject) -> str:
     others = e.get("others")
     if others is None:
         executes, it = ("execute", "them") if _are_several(f, s) else ("executes", "it")
-        # others may execute the region, too, where it is called by something else
-        caller = f" in {short(e['caller'])}" if e.get("caller") else ""
-        return f"only {s.who} {executes} {s.region}{caller}, and others wait for {it}"
+        return f"only {s.who} {executes} {s.region}, and others wait for {it}"
     ratio = e["mine"] / others if others else 0
     trend = e.get("trend", "steady")
     more = seconds(e["mine"] - others)
@@ -237,7 +235,8 @@ def _turns(f: Facts, s: Subject) -> str:
     e = f["evidence"]
     if "in_line" in e:
         calls, each = counted(e["n_calls"], "call"), seconds(e["in_line"])
-        return f"{calls} of {e['call']} in {s.region} wait for each other: one process after the other, {each} each"
+        line = f"{calls} of {e['call']} in {_functions(f, s)} wait for each other"
+        return f"{line}: one process after the other, {each} each"
     return f"processes execute {s.region} one after the other while the others wait"
 
 
@@ -348,7 +347,7 @@ def _collectives(f: Facts, s: Subject) -> str:
 
 def _calls(f: Facts, s: Subject) -> str:
     e, most = f["evidence"], f", most of all on {s.who}" if s.who else ""
-    return f"{_counted(e, s.region, 'call')} {_takes(e.get('n_calls', 0))} long{most}"
+    return f"{_counted(e, _functions(f, s), 'call')} {_takes(e.get('n_calls', 0))} long{most}"
 
 
 def _lock(f: Facts, s: Subject) -> str:
@@ -502,7 +501,9 @@ WHAT: dict[str, Say] = {
 
 def what(f: Facts, s: Subject) -> str:
     """Describe a cause in one line."""
-    n = f["evidence"].get("n_call_paths", 1)
+    n, caller = f["evidence"].get("n_call_paths", 1), f["evidence"].get("caller")
+    if caller:
+        s = s._replace(region=f"{s.region} (called in {short(caller)})")
     return WHAT[f["kind"]](f, s) + (f" (on {n:,} call paths)" if n > 1 else "")
 
 
