@@ -96,9 +96,11 @@ class Messages:
     _orders: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
 
     def ordered(self, of: int, by: int, location: int, n_locations: int) -> NDArray[np.int64]:
-        """Return the messages that a location sends or receives, in order of a time."""
+        """Return the messages that a location sends or receives, in order of a time; of those that are posted at one
+        time, the one that is received last is the first, since a blocking call may post the others."""
         if (of, by) not in self._orders:
-            order = np.lexsort((self.columns[by], self.columns[of]))
+            latest = -self.columns[scan.RECEIVED_AT] if by == scan.POSTED_AT else self.columns[by]
+            order = np.lexsort((latest, self.columns[by], self.columns[of]))
             start = np.searchsorted(self.columns[of], np.arange(n_locations + 1), sorter=order)
             self._orders[of, by] = order, start
         order, start = self._orders[of, by]
