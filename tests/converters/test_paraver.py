@@ -717,6 +717,18 @@ def test_traces_of_nsys2prv__have_ranges_and_kernels_of_nccl(opened, tmp_path):
     assert set(trace.manifest["not_understood"]) == {"type 9101", "type 9200"}
 
 
+def test_messages__that_a_thread_sends_to_itself_are_those_of_mpi_in_calls_only(opened, tmp_path):
+    text = header(100, [2, 1], [[0, 1]]) + "2:1:1:1:1:10:50000001:41\n2:1:1:1:1:20:50000001:0\n"
+    text += (
+        "3:1:1:1:1:10:10:1:1:1:1:10:20:64:5\n3:1:1:1:1:30:30:1:1:1:1:40:40:64:5\n3:1:1:1:1:10:10:1:1:1:2:10:20:8:6\n"
+    )
+    source = registry.open_source(write(tmp_path / "x.prv", text))
+    messages = [(t, k, dict(values)) for t, k, _, values in events_of(source, 0) if k in ("MPI_SEND", "MPI_RECV")]
+    assert messages == [(t, k, {"peer": 0, "tag": 5, "length": 64}) for t, k in ((10, "MPI_SEND"), (20, "MPI_RECV"))]
+    assert source.properties["left out"] == {"messages within a task": 2}
+    assert len(opened(tmp_path / "x.prv").model.messages) == 1
+
+
 def test_messages__that_arrive_before_they_are_received_are_received_in_the_call(tmp_path):
     text = header(100, [1, 1], [[0, 1]]) + "1:1:1:1:1:0:100:1\n1:2:1:2:1:0:100:1\n"
     text += "2:1:1:1:1:10:50000001:1\n2:1:1:1:1:12:50000001:0\n3:1:1:1:1:10:12:2:1:2:1:50:20:8:7\n"
