@@ -273,7 +273,13 @@ def has_file(path: str | Path) -> bool:
 
 
 def text_of(data: bytes) -> str:
-    """Decode a name: UTF-8, or Latin-1 if it is not UTF-8, in which no two different names become the same."""
+    """Decode a name: UTF-8, or Latin-1 if it is not UTF-8, in which no two different names become the same.
+
+    Parameters
+    ----------
+    data : bytes
+        The name as stored in the trace, without an end mark.
+    """
     try:
         return data.decode()
     except UnicodeDecodeError:
