@@ -272,6 +272,20 @@ def has_file(path: str | Path) -> bool:
         raise unreadable(path, error, "copy the archive again") from error
 
 
+def text_of(data: bytes) -> str:
+    """Decode a name: UTF-8, or Latin-1 if it is not UTF-8, in which no two different names become the same.
+
+    Parameters
+    ----------
+    data : bytes
+        The name as stored in the trace, without an end mark.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
 def unreadable(path: str | Path, error: OSError, todo: str = "copy the trace again") -> SourceError:
     """Return the error for a file that cannot be read.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tracecols.converters.base import text_of
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.epilog.container import Container
 from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
@@ -259,7 +260,7 @@ class Definitions(DefinitionTables):
                     r["at"], f"a STRING says that {r['n_continued']} records continue it, there are {r['n_pieces']}"
                 )
         for r in found:
-            self.add("strings", id=r["id"], string=r["text"].split(b"\0", 1)[0].decode("utf-8", "replace"))
+            self.add("strings", id=r["id"], string=text_of(r["text"].split(b"\0", 1)[0]))
 
     def _system(self) -> None:
         machines, nodes = self._found["MACHINE"], self._found["NODE"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import Clock
+from tracecols.converters.base import Clock, text_of
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.nccl import communicates
 from tracecols.converters.otf2 import attic, decode, tables
@@ -119,10 +119,8 @@ def read_records(
                 at = 0
                 for field in record.fields:
                     if field.type == "str":
-                        columns[field.name] += [
-                            text[p : p + m].decode("utf-8", "replace")
-                            for p, m in zip(matrix[at], matrix[at + 1], strict=True)
-                        ]
+                        places = zip(matrix[at], matrix[at + 1], strict=True)
+                        columns[field.name] += [text_of(text[p : p + m]) for p, m in places]
                         at += 2
                     elif field.type == "value":
                         columns[field.name] += list(zip(matrix[at], matrix[at + 1], strict=True))

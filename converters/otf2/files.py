@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import unreadable
+from tracecols.converters.base import text_of, unreadable
 from tracecols.converters.otf2 import decode
 from tracecols.converters.unread import SIONLIB
 from tracecols.errors import SourceError, UnsupportedError
@@ -79,7 +79,7 @@ class _AnchorFile:
         if end < 0:
             raise self._cut("a text does not end")
         start, self.at = self.at, end + 1
-        return self.data[start:end].decode("utf-8", "replace")
+        return text_of(self.data[start:end])
 
 
 def read_anchor(path: Path) -> Anchor:

@@ -311,7 +311,8 @@ class Archive:
             messages.columns,
             messages.ordered(scan.SENDER, scan.SENT_AT, location, n),
             messages.ordered(scan.RECEIVER, scan.POSTED_AT, location, n),
-            messages.ordered(scan.RECEIVER, scan.RECEIVED_AT, location, n),
+            # the decoder changes the order of those that are received at one time
+            messages.ordered(scan.RECEIVER, scan.RECEIVED_AT, location, n).copy(),
             self._is_posted,
             self._rank,
         )

@@ -23,8 +23,8 @@ from tracecols.schema.kinds import EventKind
     AT, EVENTS, SIDES, EXTRAS, BASE, DEPTH, TIME, STATE_END, READ_AT, CALL_DEPTH, OPERATION, COMMUNICATOR,
     SENT, RECEIVED, IS_ROOT, N_USER, SEND, POST, RECEIVE, N_FUNCTIONS, N_FORKS, BARRIER_END, N_HELD, FLUSHING, PROGRAM,
     WAS_CREATED, IMPOSSIBLE, N_FLUSH_READINGS, N_CROSSED, N_UNDEFINED, N_CUT, WHAT, PHASES, IN_BURSTS, IS_OUTSIDE,
-    DECODE_STATE,
-) = range(36)  # fmt: skip
+    CALLED_AT, DECODE_STATE,
+) = range(37)  # fmt: skip
 
 # status of a decoding
 (END, MORE, BUFFERS_FULL, NO_BEGIN, OVERLAP) = range(5)
@@ -77,9 +77,15 @@ class Regions(NamedTuple):
     """(n_pairs,): -1 for unknown callers."""
     operation: NDArray[np.int64]
     """(n_regions + 1,): operation of blocking collective calls, -1 for others."""
-    posts: NDArray[np.uint8]
     starts: NDArray[np.uint8]
-    """`posts` and `starts`: (n_regions + 1,), whether calls post receives, or start sends, that others complete."""
+    completes: NDArray[np.uint8]
+    """`starts` and `completes`: (n_regions + 1,), whether calls start sends that others complete, or complete receives
+    that others have posted."""
+    sends: NDArray[np.int64]
+    posts: NDArray[np.int64]
+    receives: NDArray[np.int64]
+    """`sends`, `posts` and `receives`: (n_regions + 1,), maximum number of messages that calls send, post receives for,
+    and receive, if other calls begin or end at the same time."""
     program: int
     barrier: int
     critical: int
@@ -253,9 +259,10 @@ def count_at(time, order, number, column, mail):
 
 
 @part
-def put_sends(is_start, mail, events, sides, state):
-    """Append the messages sent at the current time."""
-    while time_of_next(mail.sends, state[SEND], scan.SENT_AT, mail) == state[TIME]:
+def put_sends(most, is_start, mail, events, sides, state):
+    """Append the messages sent at the current time, `most` at most."""
+    last = state[SEND] + most
+    while state[SEND] < last and time_of_next(mail.sends, state[SEND], scan.SENT_AT, mail) == state[TIME]:
         m = mail.sends[state[SEND]]
         columns = mail.columns
         peer = np.int64(mail.rank[columns[scan.RECEIVER, m]])
@@ -265,20 +272,21 @@ def put_sends(is_start, mail, events, sides, state):
 
 
 @part
-def put_posts(mail, events, sides, state):
-    """Append the receives posted by the call that ends at the current time."""
-    n = count_at(state[TIME], mail.posts, state[POST], scan.POSTED_AT, mail)
-    for k in range(state[POST], state[POST] + n):
-        m = mail.posts[k]
+def put_posts(most, mail, events, sides, state):
+    """Append the receives posted by the call that ends at the current time, `most` at most."""
+    last = state[POST] + most
+    while state[POST] < last and time_of_next(mail.posts, state[POST], scan.POSTED_AT, mail) == state[TIME]:
+        m = mail.posts[state[POST]]
         mail.is_posted[m] = 1
         put_side(MPI_IRECV_REQUEST, m, 0, 0, 0, 0, events, sides, state)
-    state[POST] += n
+        state[POST] += 1
 
 
 @part
-def put_receives(mail, events, sides, state):
-    """Append the messages received at the current time."""
-    while time_of_next(mail.receives, state[RECEIVE], scan.RECEIVED_AT, mail) == state[TIME]:
+def put_receives(most, mail, events, sides, state):
+    """Append the messages received at the current time, `most` at most."""
+    last = state[RECEIVE] + most
+    while state[RECEIVE] < last and time_of_next(mail.receives, state[RECEIVE], scan.RECEIVED_AT, mail) == state[TIME]:
         m = mail.receives[state[RECEIVE]]
         columns = mail.columns
         peer = np.int64(mail.rank[columns[scan.SENDER, m]])
@@ -287,7 +295,35 @@ def put_receives(mail, events, sides, state):
         state[RECEIVE] += 1
 
 
+@part
+def put_receives_of(region, regions, mail, events, sides, state):
+    """Append the messages received at the current time that a call can receive though others end at this time, too: a
+    call that completes requests receives messages that were posted before it began, and another call those that were
+    not."""
+    order, left, at = mail.receives, regions.receives[region], state[RECEIVE]
+    while left > 0 and time_of_next(order, at, scan.RECEIVED_AT, mail) == state[TIME]:
+        m = order[at]
+        was_posted = mail.is_posted[m] != 0 or mail.columns[scan.POSTED_AT, m] < state[CALLED_AT]
+        if was_posted == (regions.completes[region] != 0):
+            # those before it are received by other calls
+            for k in range(at, state[RECEIVE], -1):
+                order[k] = order[k - 1]
+            order[state[RECEIVE]] = m
+            put_receives(1, mail, events, sides, state)
+            left -= 1
+        at += 1
+
+
 # -- MPI calls ---------------------------------------------------------------------------------------------------------
+
+
+@part
+def is_last_call(i, n, group, types_table):
+    """Return whether no event after event i of a group begins a call, if event i does, or ends one, if event i does."""
+    for k in range(i + 1, n):
+        if types_table.action[group.kind[k]] == types.CALL and (group.value[k] == 0) == (group.value[i] == 0):
+            return False
+    return True
 
 
 @part
@@ -338,7 +374,7 @@ def open_call(i, n, group, types_table, tables, regions, mail, stack, events, si
         return
     if state[N_USER] == 0:
         enter_callers(i, n, group, types_table, regions, stack, events, state)
-    state[CALL_DEPTH] = state[DEPTH]
+    state[CALL_DEPTH], state[CALLED_AT] = state[DEPTH], state[TIME]
     enter(region, number, -1, stack, events, state)
     read_call(i, n, group, types_table, tables, state)
     state[OPERATION] = regions.operation[region]
@@ -349,13 +385,14 @@ def open_call(i, n, group, types_table, tables, regions, mail, stack, events, si
         put_side(COLLECTIVE_BEGIN, 0, 0, 0, 0, 0, events, sides, state)
     elif state[OPERATION] >= 0:
         state[N_UNDEFINED] += 1
-    put_sends(regions.starts[region] != 0, mail, events, sides, state)
+    most = NOTHING if is_last_call(i, n, group, types_table) else regions.sends[region]
+    put_sends(most, regions.starts[region] != 0, mail, events, sides, state)
 
 
 @part
-def close_call(number, regions, mail, stack, events, sides, state):
-    """Close the MPI call that a type has opened; return END or the error."""
-    depth = find_frame(number, stack, state)
+def close_call(i, n, group, types_table, regions, mail, stack, events, sides, state):
+    """Close the MPI call that event i of a group ends; return END or the error."""
+    depth = find_frame(group.type[i], stack, state)
     if depth < 0:
         return NO_BEGIN
     leave_above(depth + 1, stack, events, state)
@@ -363,9 +400,11 @@ def close_call(number, regions, mail, stack, events, sides, state):
         leave(stack, events, state)
         return END
     region = stack.region[depth]
-    if regions.posts[region]:
-        put_posts(mail, events, sides, state)
-    put_receives(mail, events, sides, state)
+    put_posts(regions.posts[region], mail, events, sides, state)
+    if is_last_call(i, n, group, types_table):
+        put_receives(NOTHING, mail, events, sides, state)
+    else:
+        put_receives_of(region, regions, mail, events, sides, state)
     if state[OPERATION] >= 0 and state[COMMUNICATOR] >= 0:
         sent, received = max(state[SENT], 0), max(state[RECEIVED], 0)
         root = state[IS_ROOT]
@@ -607,7 +646,7 @@ def take_event(i, n, group, types_table, tables, regions, mail, teams, stack, ev
         if value != 0:
             open_call(i, n, group, types_table, tables, regions, mail, stack, events, sides, state)
         else:
-            why = close_call(number, regions, mail, stack, events, sides, state)
+            why = close_call(i, n, group, types_table, regions, mail, stack, events, sides, state)
     elif action == types.PARALLEL or action == types.FUNCTION:
         if state[BARRIER_END] != NOTHING:
             end_function(state[TIME], teams, stack, events, sides, state)
@@ -778,8 +817,8 @@ def decode_words(words, is_last, end_of_trace, given, out, state):
                 state[WHAT] = group.type[i]
                 return why
         is_start = state[CALL_DEPTH] >= 0 and regions.starts[stack.region[state[CALL_DEPTH]]] != 0
-        put_sends(is_start, mail, events, sides, state)
-        put_receives(mail, events, sides, state)
+        put_sends(NOTHING, is_start, mail, events, sides, state)
+        put_receives(NOTHING, mail, events, sides, state)
         if runs == 0 and state[PROGRAM] and stack.tag[state[DEPTH] - 1] == TAG_PROGRAM:
             leave(stack, events, state)
             state[PROGRAM] = 0

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracecols.converters.definition_tables import DefinitionTables, rows_by_number
 from tracecols.converters.paraver import decode, types
@@ -13,9 +14,14 @@ from tracecols.converters.paraver.files import Header, Names
 from tracecols.converters.paraver.index import slots_of
 from tracecols.converters.region_names import collective_of, find_role, plain
 
-_POSTS = re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(all)?)")
 _STARTS = re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)")
-"""MPI calls that post receives, and those that start sends, which other calls complete."""
+_COMPLETES = re.compile(r"mpi_(wait|test)(all|any|some)?")
+"""MPI calls that start sends which other calls complete, and those that complete what other calls have started."""
+
+_SENDS = re.compile(r"mpi_(i?[bsr]?send|i?sendrecv(_replace)?|start(?P<many>all)?)")
+_POSTS = re.compile(r"mpi_(im?recv|isendrecv(_replace)?|start(?P<many>all)?)")
+_RECEIVES = re.compile(r"mpi_(m?recv|sendrecv(_replace)?|(wait|test)(any|(?P<many>all|some))?)")
+"""MPI calls that send a message, post a receive, and receive a message, or many if `many` is found."""
 
 _COPY = re.compile(r"[Mm]emcpy|(Read|Write|Copy)Buffer")
 """Calls that copy, and what they cause on streams."""
@@ -114,8 +120,11 @@ class Regions:
             values,
             regions.astype(np.int32),
             np.array([*ops, -1], np.int64),
-            np.array([*(_POSTS.fullmatch(name) is not None for name in lower), False], np.uint8),
             np.array([*(_STARTS.fullmatch(name) is not None for name in lower), False], np.uint8),
+            np.array([*(_COMPLETES.fullmatch(name) is not None for name in lower), False], np.uint8),
+            _numbers_of(_SENDS, lower, decode.NOTHING),
+            _numbers_of(_POSTS, lower, 0),
+            _numbers_of(_RECEIVES, lower, decode.NOTHING),
             self.program,
             self.barrier,
             self.critical,
@@ -123,6 +132,14 @@ class Regions:
             self.flush,
             self.outside,
         )
+
+
+def _numbers_of(calls: re.Pattern[str], lower: list[str], of_unknown: int) -> NDArray[np.int64]:
+    """Return the maximum number of messages that each region sends, posts or receives, by its name in lower case; that
+    of calls without a name is `of_unknown`."""
+    found = [calls.fullmatch(name) for name in lower]
+    known = [0 if f is None else decode.NOTHING if f["many"] else 1 for f in found]
+    return np.array([*(of_unknown if not n.startswith("mpi_") else k for n, k in zip(lower, known, strict=True)), 0])
 
 
 def is_stream(name: str) -> bool:

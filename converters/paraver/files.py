@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import unreadable
+from tracecols.converters.base import text_of, unreadable
 from tracecols.converters.paraver.types import LATEST, MAGIC
 from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
@@ -256,7 +256,7 @@ def _text_beside(path: Path, ending: str) -> list[str] | None:
     stem = path.name.removesuffix(".gz").removesuffix(".prv")
     beside = path.with_name(stem + ending)
     try:
-        return read_bytes(beside).decode("utf-8", "replace").splitlines()
+        return [text_of(line) for line in read_bytes(beside).splitlines()]
     except FileNotFoundError:
         return None
     except OSError as error:

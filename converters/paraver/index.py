@@ -16,6 +16,7 @@ from tracecols.converters.paraver import scan
 from tracecols.converters.paraver.files import BLOCK, DAMAGED, Block, Header, Lines
 from tracecols.converters.paraver.types import SKIPPED, TYPES, types_of
 from tracecols.converters.temporary import scratch, temporary_file, write
+from tracecols.distinct import distinct
 from tracecols.vectors import offsets_of
 from tracecols.work.executors import side_by_side
 from tracecols.work.jobs import n_jobs
@@ -96,9 +97,11 @@ class Messages:
     _orders: dict[tuple[int, int], tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=dict)
 
     def ordered(self, of: int, by: int, location: int, n_locations: int) -> NDArray[np.int64]:
-        """Return the messages that a location sends or receives, in order of a time."""
+        """Return the messages that a location sends or receives, in order of a time; of those that are posted at one
+        time, the one that is received last is the first, since a blocking call may post the others."""
         if (of, by) not in self._orders:
-            order = np.lexsort((self.columns[by], self.columns[of]))
+            latest = -self.columns[scan.RECEIVED_AT] if by == scan.POSTED_AT else self.columns[by]
+            order = np.lexsort((latest, self.columns[by], self.columns[of]))
             start = np.searchsorted(self.columns[of], np.arange(n_locations + 1), sorter=order)
             self._orders[of, by] = order, start
         order, start = self._orders[of, by]
@@ -113,7 +116,7 @@ class Index:
     fault : str
         Why scanning ended before the end of the text; empty if it did not.
     messages : Messages
-        Messages between tasks.
+        Messages between tasks, and those that a thread sends to itself in calls of MPI.
     launches : (n, MESSAGE_FIELDS) int64
         Messages without a size from threads to streams of their task: from calls to the kernels that they launch.
     n_within : int
@@ -144,12 +147,13 @@ class Index:
         self._lock = threading.Lock()
         self._size = 0
         with temporary_file() as self._file:
-            self._gather(header)
+            messages = self._gather(header)
             words = np.memmap(self._file, np.int64, "r").view(np.ndarray) if self._size else np.zeros(0, np.int64)
         self._words = words
+        self._keep_messages(messages)
 
-    def _gather(self, header: Header) -> None:
-        """Scan all blocks, a few at a time, and combine the results."""
+    def _gather(self, header: Header) -> list[NDArray[np.int64]]:
+        """Scan all blocks, a few at a time, and combine the results; return the messages of each block."""
         self.fault, self.strange = "", Counter[int]()
         self._starts: list[NDArray[np.int64]] = []
         self.last = self.n_records = self.n_global = 0
@@ -178,11 +182,29 @@ class Index:
         self.named = sorted(named)
         self.disordered = disordered
         self.n_disordered = int(disordered.sum())
-        self._keep_messages(messages)
+        return messages
+
+    def _sent_in_calls(self, blocks: list[NDArray[np.int64]]) -> list[NDArray[np.bool_]]:
+        """Return, for each block, which messages a thread sends to itself in calls of MPI."""
+        found = [m[:, scan.SENDER] == m[:, scan.RECEIVER] for m in blocks]
+        senders = [np.zeros(0, np.int64), *(m[own, scan.SENDER] for m, own in zip(blocks, found, strict=True))]
+        for location in distinct(np.concatenate(senders)).tolist():
+            calls = [np.zeros(0, np.int64)]
+            for words in self.words(location):
+                time = np.empty(words.size // 2, np.int64)
+                calls.append(time[: scan.find_calls(words, time)])
+            times = np.concatenate(calls)
+            for m, own in zip(blocks, found, strict=True):
+                mine = np.flatnonzero(own & (m[:, scan.SENDER] == location))
+                own[mine] = np.isin(m[mine, scan.SENT_AT], times)
+        return found
 
     def _keep_messages(self, blocks: list[NDArray[np.int64]]) -> None:
-        """Keep the messages between tasks, column by column, and launches."""
-        crosses = [self._task[m[:, scan.SENDER]] != self._task[m[:, scan.RECEIVER]] for m in blocks]
+        """Keep the messages of MPI, column by column, and launches."""
+        crosses = [
+            own | (self._task[m[:, scan.SENDER]] != self._task[m[:, scan.RECEIVER]])
+            for m, own in zip(blocks, self._sent_in_calls(blocks), strict=True)
+        ]
         kept = [m[mask] for m, mask in zip(blocks, crosses, strict=True)]
         n = sum(m.shape[0] for m in kept)
         to_stream = (

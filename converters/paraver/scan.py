@@ -15,7 +15,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.paraver.types import IGNORED, LATEST, LOCK, MAGIC, SKIPPED, WITH_REGIONS
+from tracecols.converters.paraver.types import (
+    FIRST_CALL,
+    IGNORED,
+    LAST_CALL,
+    LATEST,
+    LOCK,
+    MAGIC,
+    SKIPPED,
+    WITH_REGIONS,
+)
 from tracecols.kernels.kernel import inner_part, kernel, part
 
 # state of a scan: its position and its results
@@ -418,6 +427,22 @@ def find_records(words, start, time):
         start[n], time[n] = w, words[w]
         w += STATE_WORDS if words[w + 1] == STATE else 2 + 2 * words[w + 1]
         n += 1
+    return n
+
+
+@kernel
+def find_calls(words, time):
+    """Find the times at which calls of MPI begin or end in records of a location; return the number of times."""
+    n, w = 0, 0
+    while w < words.size:
+        if words[w + 1] == STATE:
+            w += STATE_WORDS
+            continue
+        for k in range(words[w + 1]):
+            if FIRST_CALL <= words[w + 2 + 2 * k] <= LAST_CALL:
+                time[n] = words[w]
+                n += 1
+        w += 2 + 2 * words[w + 1]
     return n
 
 

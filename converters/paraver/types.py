@@ -140,6 +140,9 @@ numbers others: begin of the label, action, role and paradigm."""
 MAGIC = b"#Paraver"
 """First bytes of a trace."""
 
+FIRST_CALL, LAST_CALL = 50000001, 50000005
+"""First and last type of calls of MPI."""
+
 LATEST = (1 << 62) - 1
 """Upper bound for times, in ticks."""
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import DATA
 from support.command_line import python
+from support.otf2_writer import Archive
+from support.paraver_writer import PCF, header, write
 
 import tracecols
 from tracecols.conversion import OpenedSource
@@ -160,3 +162,19 @@ def test_find_anchor__knows_a_format_by_its_content_after_white_space(front, tmp
     file = tmp_path / "profile.txt"
     file.write_bytes(front + text)
     assert registry.find_anchor(file) == file
+
+
+def test_names__that_are_not_utf_8_are_latin_1_and_stay_apart(tmp_path):
+    """Old programs and compilers write names in Latin-1; such names may not become the same."""
+    archive = Archive(tmp_path / "traces.otf2")
+    with archive.mpi(1).ranks[0] as rank:
+        for time, name in enumerate(("L0se", "L1se", "größe")):
+            rank.enter(2 * time, name).leave(2 * time + 1, name)
+    definitions = archive.write().with_suffix(".def")
+    definitions.write_bytes(definitions.read_bytes().replace(b"L0se", b"L\xf6se").replace(b"L1se", b"L\xe4se"))
+    labels = b"\nEVENT_TYPE\n6 60000019 User function\nVALUES\n1 L\xf6se\n2 L\xe4se\n3 " + "größe\n".encode()
+    events = "".join(f"2:1:1:1:1:{n}:60000019:{n}\n2:1:1:1:1:{n}:60000019:0\n" for n in (1, 2, 3))
+    paraver = write(tmp_path / "x.prv", header(9, [1]) + events)
+    paraver.with_suffix(".pcf").write_bytes(PCF.encode() + labels)
+    for path in (tmp_path / "traces.otf2", paraver):
+        assert {"Löse", "Läse", "größe"} <= {*registry.open_source(path).definitions["regions"]["name"]}

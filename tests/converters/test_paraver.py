@@ -157,6 +157,31 @@ def test_nonblocking_messages__are_posted_and_completed(opened, tmp_path):
     assert len(model.messages) == 1
 
 
+@pytest.mark.parametrize("completed", [6, 8, 9])
+def test_messages__belong_to_calls_that_can_send_or_receive_them_where_calls_share_a_time(tmp_path, completed):
+    """With ticks of microseconds, calls begin when others end, and some take no time."""
+    head = header(100, [1, 1], [[0, 1]], unit="_us")
+    lines = "2:1:1:1:1:3:50000003:19\n2:1:1:1:1:3:50000003:0\n2:1:1:1:1:3:50000001:1\n2:1:1:1:1:3:50000001:0\n"
+    lines += f"3:1:1:1:1:3:3:2:1:2:1:5:{completed}:11:1\n"
+    lines += "2:1:1:1:1:3:50000001:3\n2:1:1:1:1:3:50000001:0\n3:1:1:1:1:3:3:2:1:2:1:5:6:12:2\n"
+    lines += "2:1:1:1:1:3:50000001:2\n2:2:1:2:1:5:50000001:4\n2:2:1:2:1:5:50000001:0\n"
+    lines += f"2:2:1:2:1:5:50000001:2\n2:2:1:2:1:6:50000001:0\n2:2:1:2:1:{completed}:50000001:5\n"
+    lines += f"2:2:1:2:1:{completed}:50000001:0\n"
+    lines += "2:2:1:2:1:9:50000001:1\n2:2:1:2:1:9:50000001:0\n3:2:1:2:1:9:9:1:1:1:1:3:7:13:3\n2:1:1:1:1:7:50000001:0\n"
+    source = registry.open_source(write(tmp_path / "x.prv", head + lines))
+    found, stack = [], []
+    for location in range(2):
+        for _, kind, region, values in events_of(source, location):
+            stack = [*stack, region] if kind == "ENTER" else stack[:-1] if kind == "EXIT" else stack
+            if kind.startswith("MPI"):
+                found.append((stack[-1], kind, dict(values).get("length")))
+    assert found == [
+        ("MPI_Send", "MPI_SEND", 11), ("MPI_Isend", "MPI_ISEND", 12), ("MPI_Recv", "MPI_RECV", 13),
+        ("MPI_Irecv", "MPI_IRECV_REQUEST", -1), ("MPI_Recv", "MPI_RECV", 12), ("MPI_Wait", "MPI_IRECV", 11),
+        ("MPI_Send", "MPI_SEND", 13),
+    ]  # fmt: skip
+
+
 # -- results for recordings --------------------------------------------------------------------------------------------
 
 
@@ -690,6 +715,18 @@ def test_traces_of_nsys2prv__have_ranges_and_kernels_of_nccl(opened, tmp_path):
     }  # fmt: skip
     assert trace.kernels.launch_enter_time.tolist()[0] == 12
     assert set(trace.manifest["not_understood"]) == {"type 9101", "type 9200"}
+
+
+def test_messages__that_a_thread_sends_to_itself_are_those_of_mpi_in_calls_only(opened, tmp_path):
+    text = header(100, [2, 1], [[0, 1]]) + "2:1:1:1:1:10:50000001:41\n2:1:1:1:1:20:50000001:0\n"
+    text += (
+        "3:1:1:1:1:10:10:1:1:1:1:10:20:64:5\n3:1:1:1:1:30:30:1:1:1:1:40:40:64:5\n3:1:1:1:1:10:10:1:1:1:2:10:20:8:6\n"
+    )
+    source = registry.open_source(write(tmp_path / "x.prv", text))
+    messages = [(t, k, dict(values)) for t, k, _, values in events_of(source, 0) if k in ("MPI_SEND", "MPI_RECV")]
+    assert messages == [(t, k, {"peer": 0, "tag": 5, "length": 64}) for t, k in ((10, "MPI_SEND"), (20, "MPI_RECV"))]
+    assert source.properties["left out"] == {"messages within a task": 2}
+    assert len(opened(tmp_path / "x.prv").model.messages) == 1
 
 
 def test_messages__that_arrive_before_they_are_received_are_received_in_the_call(tmp_path):

@@ -16,7 +16,7 @@ def mutate_text(data: bytes, chance: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
     for _ in range(chance.randrange(1, 4)):
         i = chance.randrange(len(lines))
-        what = chance.randrange(6)
+        what = chance.randrange(7)
         if what == 0:
             del lines[i]
         elif what == 1:
@@ -26,6 +26,11 @@ def mutate_text(data: bytes, chance: random.Random) -> bytes:
             lines[i], lines[j] = lines[j], lines[i]
         elif what == 3:
             lines[i] = lines[i].rstrip(b"\n") + b":7:8\n"
+        elif what == 4:
+            # a time, thread or value of another line
+            mine, others = (lines[k].rstrip(b"\n").split(b":") for k in (i, chance.randrange(len(lines))))
+            at = chance.randrange(min(len(mine), len(others)))
+            lines[i] = b":".join([*mine[:at], others[at], *mine[at + 1 :]]) + b"\n"
         else:
             fields = lines[i].rstrip(b"\n").split(b":")
             fields[chance.randrange(len(fields))] = chance.choice(NUMBERS).encode()
