@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -168,7 +167,7 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
         )
 
     first = next(lines, b"")
-    text = first.decode("latin-1").rstrip("\r\n")
+    text = first.decode("latin-1").rstrip()
     if not first.startswith(MAGIC):
         raise SourceError(
             f"{path} is not a Paraver trace\n  expected '#Paraver' at its beginning, found {first[:12]!r}"
@@ -203,7 +202,6 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
         raise wrong(f"the header says {n_threads:,} threads, more than the {MAX_THREADS:,} that are read")
     header = Header(found["recorded"], int(found["end"]), UNITS[unit], cpus, threads, size=len(first))
     _read_communicators(header, int(application["comms"] or 0), lines, wrong)
-    header.is_cut = any(CUTTER in line for line in takewhile(lambda line: line.startswith(b"#"), lines))
     return header
 
 
@@ -217,23 +215,36 @@ def _cpus_of(text: str) -> list[int]:
 def _read_communicators(
     header: Header, n: int, lines: Iterator[bytes], wrong: Callable[[str, int], SourceError]
 ) -> None:
-    """Read as many lines of communicators as the header states; inter-communicators are skipped."""
-    for number in range(2, n + 2):
-        line = next(lines, b"")
+    """Read the lines of communicators, at least as many as the header states, and the comments and empty lines around
+    them; inter-communicators are skipped."""
+    found, line = 0, b""
+    for line in lines:
+        is_comment = line.startswith(b"#") or not line.strip()
+        if line.startswith(MAGIC) or not (is_comment or line[:1] in b"cCiI"):
+            break
         header.size += len(line)
-        header.n_lines = number
-        fields = line.decode("latin-1").strip().split(":")
-        if fields[0] in ("i", "I"):
-            continue
-        if fields[0] not in ("c", "C") or len(fields) < 4 or not all(_NUMBER.fullmatch(f) for f in fields[1:]):
-            raise wrong(f"expected communicator {number - 1} of {n}, found {line[:40]!r}", number)
-        identifier, size, *members = (int(f) for f in fields[2:])
-        if size != len(members) or not all(m < 0 or 1 <= m <= len(header.threads) for m in members):
-            raise wrong(f"communicator {identifier} of {size} tasks lists others: {line[:40]!r}", number)
-        if identifier in header.communicators:
-            raise wrong(f"communicator {identifier} is defined twice", number)
-        header.communicators[identifier] = [m - 1 for m in members if m > 0]
-        header.n_unknown_members += sum(m < 0 for m in members)
+        header.n_lines += 1
+        header.is_cut |= is_comment and CUTTER in line
+        found += not is_comment
+        if line[:1] in b"cC":
+            _add_communicator(header, line, wrong)
+        line = b""
+    if found < n:
+        raise wrong(f"expected communicator {found + 1} of {n}, found {line[:40]!r}", header.n_lines + 1)
+
+
+def _add_communicator(header: Header, line: bytes, wrong: Callable[[str, int], SourceError]) -> None:
+    """Add the communicator that the last line defines."""
+    fields = line.decode("latin-1").strip().split(":")
+    if len(fields) < 4 or not all(_NUMBER.fullmatch(f) for f in fields[1:]):
+        raise wrong(f"expected a communicator, found {line[:40]!r}", header.n_lines)
+    identifier, size, *members = (int(f) for f in fields[2:])
+    if size != len(members) or not all(m < 0 or 1 <= m <= len(header.threads) for m in members):
+        raise wrong(f"communicator {identifier} of {size} tasks lists others: {line[:40]!r}", header.n_lines)
+    if identifier in header.communicators:
+        raise wrong(f"communicator {identifier} is defined twice", header.n_lines)
+    header.communicators[identifier] = [m - 1 for m in members if m > 0]
+    header.n_unknown_members += sum(m < 0 for m in members)
 
 
 @dataclass

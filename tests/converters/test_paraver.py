@@ -110,6 +110,18 @@ def test_events__do_not_depend_on_how_the_header_is_written(tmp_path):
     assert hosts.count("node") == 2
 
 
+@pytest.mark.parametrize("lines", ["# a comment\nc:1:1:2:1:2\n", "\nc:1:1:2:1:2\n", "c:1:1:2:1:2\nC:1:2:1:2\n"])
+@pytest.mark.parametrize("end", [",1", ",1 ", ",0", ""])
+def test_communicators__may_have_comments_between_them_and_be_more_than_stated(tmp_path, lines, end):
+    head = f"#Paraver (x):100_ns:1(2):1:2(1:1,1:1){end}\n"
+    source = registry.open_source(write(tmp_path / "x.prv", head + lines + "1:1:1:1:1:0:100:1\n"))
+    assert source.definitions["communicators"]["members"][0] == [0, 1]
+    assert events_of(source, 0) == [(0, "ENTER", "program", ()), (100, "EXIT", "program", ())]
+    with pytest.raises(SourceError, match=f"line {2 + lines.count(chr(10))}: byte"):
+        broken = write(tmp_path / "y.prv", head + lines + "7:1\n")
+        tracecols.convert(broken, tmp_path / "y.trace")
+
+
 def test_events__out_of_order_are_sorted(tmp_path):
     text = random_program(6, 2, 1, 12)
     head, body = text.split("c:1:1:2:1:2\n")
@@ -319,7 +331,7 @@ HEAD = header(100, [2, 1], [[0, 1]])
         ("#Paraver (x):100_ns:1(1):1:2(999999999:1,1:1)\n", "line 1: the header says 1,000,000,000 threads"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),2\nc:1:1:1:1\n", "expected communicator 2 of 2"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:2\n", "communicator 1 of 1 tasks lists others"),
-        ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:--1\n", "expected communicator 1 of 1"),
+        ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:--1\n", "line 2: expected a communicator, found"),
         (HEAD + "9:1:1:1:1:0:1\n", "line 3: byte .*no state"),
         (HEAD + "1:1:1:1:1:0:10\n", "line 3: byte .*fields"),
         (HEAD + "2:1:1:1:1:5\n", "fields"),
