@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracecols.converters.base import unreadable
+from tracecols.converters.base import text_of, unreadable
 from tracecols.converters.kineto import scan
 from tracecols.converters.temporary import BAD_GZIP, unpacked
 from tracecols.errors import SourceError
@@ -141,9 +141,9 @@ class Text:
 
 def parsed(text: bytes) -> Any:
     """Parse a JSON value; return None if it is not valid. Control characters within texts are accepted, because PyTorch
-    writes them; halves of surrogates, which JSON allows, become U+FFFD, like bytes that are no UTF-8."""
+    writes them; halves of surrogates, which JSON allows, become U+FFFD."""
     try:
-        found = json.loads(text.decode("utf-8", "replace"), strict=False)
+        found = json.loads(text_of(text), strict=False)
         if b"\\ud" in text.lower():
             whole = json.dumps(found, ensure_ascii=False).encode("utf-16", "surrogatepass")
             found = json.loads(whole.decode("utf-16", "replace"))

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracecols.converters.base import text_of
 from tracecols.converters.intervals import NO_STREAM, Nested, References
 from tracecols.converters.kineto import nest, scan
 from tracecols.converters.kineto.files import Text, parsed, read_values
@@ -466,6 +467,6 @@ def _located(begin: Ints, end: Ints, rows: NDArray[Any], order: Ints) -> Located
 def _text(words: bytes) -> str:
     """Decode a JSON text, including its escapes."""
     if b"\\" not in words:
-        return words.decode("utf-8", "replace")
+        return text_of(words)
     found = parsed(b'"' + words + b'"')
-    return found if isinstance(found, str) else words.decode("utf-8", "replace")
+    return found if isinstance(found, str) else text_of(words)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tracecols.converters.base import text_of
 from tracecols.errors import SourceError
 from tracecols.given.files import open_regular
 
@@ -81,7 +81,7 @@ class Database:
         uri = f"{path.absolute().as_uri()}?mode=ro{'' if is_busy else '&immutable=1'}"
         try:
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
-            self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            self._connection.text_factory = text_of
             names = self._connection.execute(
                 "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
             ).fetchall()

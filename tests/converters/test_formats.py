@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import DATA
 from support.command_line import python
+from support.kineto_writer import Trace
+from support.nsight_writer import Export
 from support.otf2_writer import Archive
 from support.paraver_writer import PCF, header, write
 
@@ -170,11 +173,19 @@ def test_names__that_are_not_utf_8_are_latin_1_and_stay_apart(tmp_path):
     with archive.mpi(1).ranks[0] as rank:
         for time, name in enumerate(("L0se", "L1se", "größe")):
             rank.enter(2 * time, name).leave(2 * time + 1, name)
-    definitions = archive.write().with_suffix(".def")
-    definitions.write_bytes(definitions.read_bytes().replace(b"L0se", b"L\xf6se").replace(b"L1se", b"L\xe4se"))
-    labels = b"\nEVENT_TYPE\n6 60000019 User function\nVALUES\n1 L\xf6se\n2 L\xe4se\n3 " + "größe\n".encode()
+    archive.write()
+    labels = "\nEVENT_TYPE\n6 60000019 User function\nVALUES\n1 L0se\n2 L1se\n3 größe\n"
     events = "".join(f"2:1:1:1:1:{n}:60000019:{n}\n2:1:1:1:1:{n}:60000019:0\n" for n in (1, 2, 3))
-    paraver = write(tmp_path / "x.prv", header(9, [1]) + events)
-    paraver.with_suffix(".pcf").write_bytes(PCF.encode() + labels)
-    for path in (tmp_path / "traces.otf2", paraver):
-        assert {"Löse", "Läse", "größe"} <= {*registry.open_source(path).definitions["regions"]["name"]}
+    write(tmp_path / "x.prv", header(9, [1]) + events, PCF + labels)
+    kineto, export = Trace(), Export()
+    for time, name in enumerate(("L0se", "L1se", 'L0se "x"', "größe")):
+        kineto.host(2 * time, 2 * time + 1, name)
+        export.range(2 * time, 2 * time + 1, name)
+    (tmp_path / "x.json").write_text(kineto.text().replace(json.dumps("größe")[1:-1], "größe"))
+    export.write(tmp_path / "x.sqlite")
+    for name, names in (("traces.otf2", "traces.def"), ("x.prv", "x.pcf"), ("x.json",) * 2, ("x.sqlite",) * 2):
+        file = tmp_path / names
+        file.write_bytes(file.read_bytes().replace(b"L0se", b"L\xf6se").replace(b"L1se", b"L\xe4se"))
+        found = {*registry.open_source(tmp_path / name).definitions["regions"]["name"]}
+        assert {"Löse", "Läse", "größe"} <= found
+        assert ('Löse "x"' in found) == (name in ("x.json", "x.sqlite"))
