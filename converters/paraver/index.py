@@ -98,10 +98,12 @@ class Messages:
 
     def ordered(self, of: int, by: int, location: int, n_locations: int) -> NDArray[np.int64]:
         """Return the messages that a location sends or receives, in order of a time; of those that are posted at one
-        time, the one that is received last is the first, since a blocking call may post the others."""
+        time, the one that is received last is the first, since a blocking call may post the others, and of those that
+        are received at one time, the one that is posted first."""
         if (of, by) not in self._orders:
-            latest = -self.columns[scan.RECEIVED_AT] if by == scan.POSTED_AT else self.columns[by]
-            order = np.lexsort((latest, self.columns[by], self.columns[of]))
+            posted, received = self.columns[[scan.POSTED_AT, scan.RECEIVED_AT]]
+            then = {scan.POSTED_AT: -received, scan.RECEIVED_AT: posted}.get(by, self.columns[by])
+            order = np.lexsort((then, self.columns[by], self.columns[of]))
             start = np.searchsorted(self.columns[of], np.arange(n_locations + 1), sorter=order)
             self._orders[of, by] = order, start
         order, start = self._orders[of, by]

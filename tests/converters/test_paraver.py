@@ -194,6 +194,15 @@ def test_messages__belong_to_calls_that_can_send_or_receive_them_where_calls_sha
     ]  # fmt: skip
 
 
+def test_messages__received_at_one_time_belong_to_the_calls_in_which_they_were_expected(tmp_path):
+    """The line of the message that the second call receives comes first."""
+    lines = "3:1:1:1:1:1:2:2:1:2:1:9:9:12:2\n3:1:1:1:1:1:3:2:1:2:1:5:9:11:1\n"
+    lines += "".join(f"2:2:1:2:1:{t}:50000001:{value}\n" for t, value in ((5, 2), (9, 0), (9, 2), (9, 0)))
+    text = header(100, [1, 1], [[0, 1]]) + lines
+    found = events_of(registry.open_source(write(tmp_path / "x.prv", text)), 1)
+    assert [dict(values)["length"] for _, kind, _, values in found if kind == "MPI_RECV"] == [11, 12]
+
+
 # -- results for recordings --------------------------------------------------------------------------------------------
 
 
