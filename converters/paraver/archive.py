@@ -62,6 +62,15 @@ def _empty_buffers(rows: int) -> decode.Out:
     return decode.Out(stack, group, empty(Events, rows), empty_sides(rows), np.empty(8 * rows, np.int64))
 
 
+def types_of_locations(table: scan.TypeTable, is_device: bool, with_devices: bool) -> scan.TypeTable:
+    """Return the types for streams of devices or for others; kernels are regions on streams, or if there are none."""
+    action = table.action.copy()
+    action[action == types.KERNEL] = types.REGION if is_device or not with_devices else types.IGNORED
+    if not is_device:
+        action[action == types.ON_STREAM] = types.REGION
+    return table._replace(action=action)
+
+
 @dataclass
 class Surveyed:
     """The result of a first reading of a location."""
@@ -115,6 +124,7 @@ class Archive:
         counters = [n for n, a in zip(numbers, action.tolist(), strict=True) if a == types.METRIC]
         with_mpi = bool(index.messages.columns.size) or any(types.is_call(*named) for named in index.named)
         self._definitions = d = Definitions(header, names, index.named, counters, numbers, with_mpi)
+        self._types_of = [types_of_locations(self._types, is_device, any(d.is_device)) for is_device in (False, True)]
         self.clock = Clock(header.resolution, 0, max(header.duration, index.last))
         self._tables = tables_for_kernels(numbers, counters, d.regions, d.communicator_rows, header, names)
         self._rank = np.repeat(np.arange(len(d.first)), [n for n, _ in header.threads]).astype(np.int32)
@@ -326,16 +336,6 @@ class Archive:
             before = words
         yield before, True
 
-    def _types_of(self, is_device: bool) -> scan.TypeTable:
-        """Return the types, with kernels as regions on streams of devices, or if no location is known to be one."""
-        action = self._types.action.copy()
-        action[action == types.KERNEL] = (
-            types.REGION if is_device or not any(self._definitions.is_device) else types.IGNORED
-        )
-        if not is_device:
-            action[action == types.ON_STREAM] = types.REGION
-        return self._types._replace(action=action)
-
     def _batches(self, location: int, reading: _Reading) -> Iterator[Batch]:
         """Decode the words of a location and yield full buffers. Raises SourceError if they are inconsistent, after the
         events before the error."""
@@ -346,7 +346,7 @@ class Archive:
         if is_device or self._is_worker[location]:
             regions = regions._replace(program=-1)
         tables = self._tables if reading.skipped is None else self._tables._replace(skipped=reading.skipped)
-        given = decode.Given(self._types_of(is_device), tables, regions, mail, teams)
+        given = decode.Given(self._types_of[is_device], tables, regions, mail, teams)
         rest = np.zeros(0, np.int64)
         for piece, is_last in self._pieces(location):
             words = np.concatenate([rest, piece]) if rest.size else piece

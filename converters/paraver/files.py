@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,8 +32,9 @@ DAMAGED = "the trace is damaged; copy it again, or use --salvage to keep what pr
 NEWLINE = b"\n"
 
 
-MAX_THREADS = 1 << 22
-"""Maximum number of threads of a trace: a damaged header must not exhaust memory."""
+ANY_THREADS = 1 << 16
+"""Number of threads that any file may have; more need a byte of the file each, since a damaged header must not exhaust
+time and memory."""
 
 
 def begins_as_paraver(path: Path) -> bool:
@@ -151,7 +153,8 @@ def read_header(path: Path) -> Header:
 
     try:
         with open_regular(path) as stored, unpacked(stored) as file:
-            return _header_of(path, iter(lambda: file.readline(LONGEST_LINE), b""))
+            size = os.fstat(stored.fileno()).st_size
+            return _header_of(path, iter(lambda: file.readline(LONGEST_LINE), b""), max(size, ANY_THREADS))
     except OSError as error:
         raise unreadable(path, error) from error
     except BAD_GZIP as error:
@@ -160,7 +163,7 @@ def read_header(path: Path) -> Header:
         ) from error
 
 
-def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
+def _header_of(path: Path, lines: Iterator[bytes], most_threads: int) -> Header:
     def wrong(what: str, line: int = 1) -> SourceError:
         return SourceError(
             f"{path}: line {line}: {what}\n  the trace is damaged or of an unknown version; copy it again"
@@ -198,8 +201,8 @@ def _header_of(path: Path, lines: Iterator[bytes]) -> Header:
         if not n or (cpus and not -1 <= node < len(cpus)):
             what = "no threads" if not n else f"node {node + 1} of {len(cpus)}"
             raise wrong(f"the header gives task {task + 1} {what}")
-    if (n_threads := sum(n for n, _ in threads)) > MAX_THREADS:
-        raise wrong(f"the header says {n_threads:,} threads, more than the {MAX_THREADS:,} that are read")
+    if (n_threads := sum(n for n, _ in threads)) > most_threads:
+        raise wrong(f"the header says {n_threads:,} threads, more than a file of this size can have")
     header = Header(found["recorded"], int(found["end"]), UNITS[unit], cpus, threads, size=len(first))
     _read_communicators(header, int(application["comms"] or 0), lines, wrong)
     return header

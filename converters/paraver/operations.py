@@ -98,7 +98,8 @@ class Operations:
         self._members = members
         self._task = task
         found = [c.joined() for c in calls]
-        self.skipped = [np.zeros(len(members), np.int64) for _ in found]
+        none = np.zeros(len(members), np.int64)
+        self.skipped = [none.copy() if is_cut else none for _ in found]
         used = [distinct(of[1]) for of in found]
         communicators = distinct(np.concatenate([np.zeros(0, np.int32), *used])).tolist()
         for communicator in communicators if is_cut else ():
@@ -112,9 +113,8 @@ class Operations:
     def _by_task(self, communicator: int, found: list[tuple[NDArray[Any], ...]]) -> Iterator[_OfTask]:
         for member in self._members[communicator]:
             task = int(self._task[member])
-            mine = [
-                (i, np.flatnonzero(found[i][1] == communicator)) for i in np.flatnonzero(self._task == task).tolist()
-            ]
+            locations = range(*np.searchsorted(self._task, (task, task + 1)).tolist())
+            mine = [(i, np.flatnonzero(found[i][1] == communicator)) for i in locations]
             location = np.repeat([i for i, _ in mine], [at.size for _, at in mine])
             number = np.concatenate([at for _, at in mine])
             op, _, is_root, time = (np.concatenate([found[i][c][at] for i, at in mine]) for c in range(4))

@@ -338,6 +338,7 @@ HEAD = header(100, [2, 1], [[0, 1]])
         ("#Paraver (x):100_ns:1(1):1:1(0:1)\n", "task 1 no threads"),
         ("#Paraver (x):100_ns:1(1):1:1(1:2)\n", "node 2 of 1"),
         ("#Paraver (x):100_ns:1(1):1:2(999999999:1,1:1)\n", "line 1: the header says 1,000,000,000 threads"),
+        ("#Paraver (x):100_ns:1(1):1:1(65537:1)\n", "line 1: the header says 65,537 threads, more than a file of this size"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),2\nc:1:1:1:1\n", "expected communicator 2 of 2"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:2\n", "communicator 1 of 1 tasks lists others"),
         ("#Paraver (x):100_ns:1(1):1:1(1:1),1\nc:1:1:1:--1\n", "line 2: expected a communicator, found"),
