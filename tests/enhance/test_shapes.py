@@ -201,6 +201,17 @@ def test_inclusive__takes_time_in_the_number_of_cells_not_of_levels():
 
 
 @pytest.mark.slow
+def test_steps__are_found_in_time_of_the_number_of_regions():
+    n = 50_000
+    name = np.array([*(f"f{i} {i % 7}" for i in range(n - 2)), "step 1", "step 2"], object)
+    # comparing each family with each name, it took 20 s
+    with within(4):
+        found, counts_as = paths.without_numbers(name, np.ones(n, np.int64), np.zeros(n, bool))
+    assert found[-3:].tolist() == [name[-3], "step", "step"]
+    assert counts_as[-2] == counts_as[-1]
+
+
+@pytest.mark.slow
 def test_recursion__takes_time_in_its_events_however_deep_it_is(tmp_path):
     archive = Archive(tmp_path / "archive" / "traces.otf2")
     n, ranks = 250_000, archive.mpi(2).ranks

@@ -159,7 +159,9 @@ def without_numbers(name: NDArray[np.object_], most_visits: Ints, is_phase: Mask
     # the only step of a family keeps its number
     _, of_family = np.unique(family, return_inverse=True)
     several = np.bincount(of_family, is_step)[of_family] > 1 if name.size else is_step
-    is_step &= (several | is_phase) & ~np.isin(family, name)
+    # numpy.isin compares all pairs of objects
+    names = {*name}
+    is_step &= (several | is_phase) & np.fromiter((f not in names for f in family), bool, family.size)
     counts_as = np.where(is_step, name.size + of_family, np.arange(name.size))
     return np.where(is_step, family, name), counts_as
 
