@@ -126,7 +126,8 @@ def targets(folder: Path) -> dict[str, damage.Damage | CubeValues]:
         result[f"EPILOG, {anchor.parent.name}"] = epilog_mutations.Damage(anchor)
     (folder / "paraver").mkdir()
     for name in ("text.prv", "packed.prv.gz"):
-        written = paraver_writer.write(folder / "paraver" / name, paraver_writer.random_program(4, 3, 2, 12))
+        row = "LEVEL THREAD SIZE 6\n" + "".join(f"thread {k}\n" for k in range(6))
+        written = paraver_writer.write(folder / "paraver" / name, paraver_writer.random_program(4, 3, 2, 12), row=row)
         result[f"Paraver, {name}"] = paraver_mutations.Damage(written)
     for ending in (".json", ".json.gz"):
         run = kineto_writer.write_run(folder / f"kineto{ending}", kineto_writer.two_ranks(), ending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 from support import damage
@@ -16,7 +17,7 @@ def mutate_text(data: bytes, chance: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
     for _ in range(chance.randrange(1, 4)):
         i = chance.randrange(len(lines))
-        what = chance.randrange(7)
+        what = chance.randrange(8)
         if what == 0:
             del lines[i]
         elif what == 1:
@@ -31,6 +32,11 @@ def mutate_text(data: bytes, chance: random.Random) -> bytes:
             mine, others = (lines[k].rstrip(b"\n").split(b":") for k in (i, chance.randrange(len(lines))))
             at = chance.randrange(min(len(mine), len(others)))
             lines[i] = b":".join([*mine[:at], others[at], *mine[at + 1 :]]) + b"\n"
+        elif what == 5 and (numbers := [*re.finditer(rb"\d+", lines[i])]):
+            # any number, also within a field, as those of threads in the header
+            start, stop = chance.choice(numbers).span()
+            number = chance.choice([*NUMBERS, lines[i][start:stop].decode() * 5]).encode()
+            lines[i] = lines[i][:start] + number + lines[i][stop:]
         else:
             fields = lines[i].rstrip(b"\n").split(b":")
             fields[chance.randrange(len(fields))] = chance.choice(NUMBERS).encode()
@@ -44,7 +50,8 @@ class Damage(damage.Damage):
 
     def __init__(self, anchor: Path) -> None:
         stem = anchor.name.removesuffix(".gz").removesuffix(".prv")
-        super().__init__(anchor, (p for p in (anchor, anchor.with_name(stem + ".pcf")) if p.exists()))
+        beside = (anchor.with_name(stem + ending) for ending in (".pcf", ".row"))
+        super().__init__(anchor, (p for p in (anchor, *beside) if p.exists()))
 
     def damaged(self, chance: random.Random) -> tuple[Path, bytes]:
         """Choose a file and its damaged content."""
