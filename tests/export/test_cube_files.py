@@ -598,6 +598,19 @@ def test_read__cube3_with_call_sites(packed, tmp_path):
     assert cube.violations() == []
 
 
+@pytest.mark.filterwarnings("ignore::tracecols.errors.ForeignCubeWarning")
+def test_read__names_in_latin_1_though_utf_8_is_declared(tmp_path):
+    """Scalasca and EXPERT write names as the trace has them."""
+    path = tmp_path / "x.cube"
+    path.write_bytes(OLD_CUBE.replace("<name>main<", "<name>größe<").encode("latin-1"))
+    assert read_cube(path).call_paths.name.tolist() == ["größe", "MPI_Recv"]
+    path.write_bytes(OLD_CUBE.replace("<name>main<", "<name>größe<").encode())
+    assert read_cube(path).call_paths.name.tolist() == ["größe", "MPI_Recv"]
+    path = foreign(tmp_path / "x.cubex", anchor=ANCHOR.replace("<name>main<", "<name>gr0se<"))
+    path.write_bytes(path.read_bytes().replace(b"gr0se", "größe".encode("latin-1")))
+    assert "größe" in read_cube(path).call_paths.name.tolist()
+
+
 @pytest.mark.slow
 def test_read__deep_call_trees(tmp_path):
     """Recursion; export writes such files."""

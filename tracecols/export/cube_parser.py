@@ -54,6 +54,10 @@ _TRUTH = {"true": 1, "false": 0}
 (`PropertyAxis`)."""
 
 
+class InvalidToken(SeverityError):
+    """XML has bytes that its encoding does not allow, or something else that is no XML."""
+
+
 @dataclass(slots=True)
 class Element:
     """Description of a metric, a region, a call path or a node of the system in the file."""
@@ -106,12 +110,13 @@ RowFunction = Callable[[int, int, NDArray[np.float64]], None]
 class CubeParser:
     """Collect the trees of a file and hand on its rows of values.
 
-    `on_row` is called with the id of a metric, the row of a call path and one value per location (CUBE 3 only).
-    `attributes` are those of the file itself; `metrics`, `call_paths` and `system` are in depth-first order, and
-    `topologies` have name, dimensions (list of {name, size, periodic}), and coordinates by identifier of the location.
+    `encoding` is that of the text, by default the one that it declares. `on_row` is called with the id of a metric, the
+    row of a call path and one value per location (CUBE 3 only). `attributes` are those of the file itself; `metrics`,
+    `call_paths` and `system` are in depth-first order, and `topologies` have name, dimensions (list of {name, size,
+    periodic}), and coordinates by identifier of the location.
     """
 
-    def __init__(self, where: str, on_row: RowFunction | None = None) -> None:
+    def __init__(self, where: str, encoding: str | None = None, on_row: RowFunction | None = None) -> None:
         self.where, self.on_row = where, on_row
         self.version = ""
         self.attributes: dict[str, str] = {}
@@ -127,7 +132,7 @@ class CubeParser:
         self._rows: list[int] = []
         self._text: list[str] | None = None
         self._length = self._limit = self.n_locations = self._n_elements = self._n_kept = 0
-        self._parser = expat.ParserCreate()
+        self._parser = expat.ParserCreate(encoding)
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -137,13 +142,16 @@ class CubeParser:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def parse(self, chunks: Iterable[bytes]) -> None:
-        """Parse a whole file given in chunks. Raises SeverityError if it is not XML, or not a Cube file."""
+        """Parse a whole file given in chunks. Raises SeverityError if it is not XML, or not a Cube file; InvalidToken
+        if it may be in another encoding."""
         try:
             for chunk in chunks:
                 self._parser.Parse(chunk, False)
             self._parser.Parse(b"", True)
         except expat.ExpatError as error:
-            raise self.error(f"is not well-formed XML: {expat.errors.messages.get(error.code, error)}") from error
+            wrong = self.error(f"is not well-formed XML: {expat.errors.messages.get(error.code, error)}")
+            is_token = error.code == expat.errors.codes[expat.errors.XML_ERROR_INVALID_TOKEN]
+            raise (InvalidToken(str(wrong)) if is_token else wrong) from error
         except KeyError as error:
             raise self.error(f"lacks {error}, or names one that is not there") from error
         except LookupError as error:

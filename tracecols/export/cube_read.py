@@ -14,6 +14,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.errors import ForeignCubeWarning, SeverityError
-from tracecols.export.cube_parser import CubeParser, Element, damaged
+from tracecols.export.cube_parser import CubeParser, Element, InvalidToken, damaged
 from tracecols.export.cube_xml import EXTREMES, FACTS, INCLUSIVE, NO_EXTREME
 from tracecols.export.cubex import DATA_MAGIC, DEFLATED_MAGIC, DENSE, INDEX_MAGIC, SPARSE
 from tracecols.given.arguments import as_path
@@ -130,9 +131,9 @@ def read_cube(path: str | Path) -> SeverityCube:
         raise SeverityError(f"cannot read {path}: {error.strerror}\n  {advice(error, MAKE_ONE)}") from error
     packed = start[:2] == b"\x1f\x8b"
     if start[257:262] == b"ustar":
-        cube = _read_cubex(path)
+        read = _read_cubex
     elif packed or start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"<":
-        cube = _read_cube3(path, packed)
+        read = partial(_read_cube3, packed)
     else:
         if what := instead(path, "a severity cube"):
             raise SeverityError(what)
@@ -140,6 +141,11 @@ def read_cube(path: str | Path) -> SeverityCube:
             f"{path} is not a severity cube: neither a .severity folder, nor a .cubex (tar) or .cube (XML)\n"
             f"  {MAKE_ONE}"
         )
+    try:
+        cube = read(path, None)
+    except InvalidToken:
+        # EXPERT writes names as the trace has them, whatever encoding it declares
+        cube = read(path, "iso-8859-1")
     if "left_out" in cube.facts:
         names = ", ".join(cube.facts["left_out"])
         n = len(cube.facts["left_out"])
@@ -211,7 +217,7 @@ def _extremes(values: NDArray[Any], ours: bool) -> NDArray[np.bool_]:
     return result
 
 
-def _read_cube3(path: Path, packed: bool) -> SeverityCube:
+def _read_cube3(packed: bool, path: Path, encoding: str | None) -> SeverityCube:
     rows = _Gathered(str(path))
     how_of: dict[int, str] = {}
 
@@ -221,7 +227,7 @@ def _read_cube3(path: Path, packed: bool) -> SeverityCube:
         is_sum = how_of.get(number, "sum") == "sum"
         rows.add(number, call_path, values, None if is_sum else _extremes(values, FACTS in parser.attributes))
 
-    parser = CubeParser(str(path), on_row)
+    parser = CubeParser(str(path), encoding, on_row)
     parser.parse(_chunks(path, packed))
     if not parser.version.startswith("3"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  as XML, version 3 can be read")
@@ -349,12 +355,12 @@ def _rows(where: str, data: memoryview, byte_order: str, n_rows: int, n_bytes: i
         yield row, values
 
 
-def _read_cubex(path: Path) -> SeverityCube:
+def _read_cubex(path: Path, encoding: str | None) -> SeverityCube:
     with open_regular(path) as file:
         members = _members(path, memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     if "anchor.xml" not in members:
         raise SeverityError(f"{path} is an archive without anchor.xml\n  a .cubex has one")
-    parser = CubeParser(f"{path}: anchor.xml")
+    parser = CubeParser(f"{path}: anchor.xml", encoding)
     parser.parse(_anchor_chunks(path, members["anchor.xml"]))
     if not parser.version.startswith("4"):
         raise SeverityError(f"{path} is of version {parser.version!r} of Cube\n  .cubex of version 4 can be read")
