@@ -271,25 +271,40 @@ def sum_ascending(key: NDArray[np.int64], value: NDArray[np.int64]) -> tuple[NDA
 
 
 @kernel
-def find_neighbours(group, role, last, result):
-    """Pair neighbours; `last` holds -1 for each group, `result` is filled (see `pair_neighbours`)."""
+def find_neighbours(group, part, role, last, last_of_part, result):
+    """Pair neighbours; `last` and `last_of_part` hold -1 for each group and part, `result` is filled (see
+    `pair_neighbours`)."""
     for i in range(group.size):
         result[i] = -1
         if role[i] == 1:
             last[group[i]] = i
+            last_of_part[part[i]] = i
         elif role[i] == 2:
-            first = last[group[i]]
-            last[group[i]] = -1
+            first = last_of_part[part[i]]
+            if first < 0:
+                first = last[group[i]]
             if first >= 0:
+                last_of_part[part[first]] = -1
+                if last[group[i]] == first:
+                    last[group[i]] = -1
                 result[i] = first
                 result[first] = i
 
 
-def pair_neighbours(group: NDArray[np.int64], role: NDArray[np.int8], n_groups: int) -> NDArray[np.int64]:
+def pair_neighbours(
+    group: NDArray[np.int64], role: NDArray[np.int8], n_groups: int, part: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Pair each second (role 2) with the first (role 1) directly before it among the elements of its group: return for
-    each second its first, for each first its second, -1 for all others; (n,) int64."""
+    each second its first, for each first its second, -1 for all others; (n,) int64.
+
+    If groups have parts, numbered from 0, a first without partner in the part of the second comes before others.
+    """
     result = np.empty(group.size, np.int64)
-    find_neighbours(group, role, np.full(n_groups, -1, np.int64), result)
+    last = np.full(n_groups, -1, np.int64)
+    if part is None:
+        find_neighbours(group, group, role, last, last, result)
+    else:
+        find_neighbours(group, part, role, last, np.full(part.size, -1, np.int64), result)
     return result
 
 

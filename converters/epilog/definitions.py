@@ -15,9 +15,9 @@ from tracecols.converters.base import text_of
 from tracecols.converters.definition_tables import DefinitionTables
 from tracecols.converters.epilog.container import Container
 from tracecols.converters.epilog.records import ATTRIBUTES, CONTINUED, DEFINITIONS, MAPPED, REGION_TYPES
-from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role, plain
+from tracecols.converters.region_names import WINDOW_OPS, collective_of, find_role
 from tracecols.errors import SourceError
-from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.schema.enums import COLLECTIVE_OPS, plain_name
 from tracecols.vectors import Ints, offsets_of
 
 UNDEFINED = 0xFFFFFFFF
@@ -309,7 +309,7 @@ class Definitions(DefinitionTables):
             row = self._row(r, "file", "FILE")
             file = files[row] if row >= 0 else ""
             role, paradigm = REGION_TYPES.get(r["type"], ("", ""))
-            if not role or role == "coll_other" or (paradigm == "mpi" and not plain(name).startswith("mpi")):
+            if not role or role == "coll_other" or (paradigm == "mpi" and not plain_name(name).startswith("mpi")):
                 if (by_name := find_role(name)) is not None:
                     role, paradigm = (role or by_name[0]), by_name[1]
                 elif "EPIK" in (file, text):
@@ -324,7 +324,7 @@ class Definitions(DefinitionTables):
             "NO_LOGGING", "artificial", "user", id=-1, description="measurement is switched off"
         )
         self.tracing_region = self.add_region("TRACING", "artificial", "measurement_system", id=-1, file="TRACER")
-        names = [plain(name) for name in self.tables["regions"]["name"]]
+        names = [plain_name(name) for name in self.tables["regions"]["name"]]
         self.op_of_region = np.array([*map(collective_of, names), -1], np.int64)
         window_ops = [COLLECTIVE_OPS.index(WINDOW_OPS[name]) if name in WINDOW_OPS else -1 for name in names]
         self.window_op_of_region = np.array([*window_ops, -1], np.int64)

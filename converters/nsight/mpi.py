@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tracecols.converters.nesting import OperationEvents
 from tracecols.converters.nsight.content import MOST_RANKS, NOTHING, Content
 from tracecols.converters.nsight.operations import Communicator
-from tracecols.converters.region_names import collective_of, plain
+from tracecols.converters.region_names import collective_of
 from tracecols.schema import EventKind as K
-from tracecols.schema.enums import COLLECTIVE_OPS
+from tracecols.schema.enums import COLLECTIVE_OPS, plain_name
 from tracecols.vectors import Ints
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -51,7 +51,7 @@ _WHAT = (
 
 def what_of(name: str) -> int:
     """Return the kind of a call, from its name."""
-    lower, op = plain(name), collective_of(name)
+    lower, op = plain_name(name), collective_of(name)
     if op >= 0:
         return op + (FIRST_NONBLOCKING if lower.startswith("mpi_i") else FIRST_COLLECTIVE)
     return next((what for what, pattern in _WHAT if re.fullmatch(pattern, lower)), PLAIN)

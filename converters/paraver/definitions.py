@@ -12,7 +12,8 @@ from tracecols.converters.definition_tables import DefinitionTables, rows_by_num
 from tracecols.converters.paraver import decode, types
 from tracecols.converters.paraver.files import Header, Names
 from tracecols.converters.paraver.index import slots_of
-from tracecols.converters.region_names import collective_of, find_role, plain
+from tracecols.converters.region_names import collective_of, find_role
+from tracecols.schema.enums import plain_name
 
 _STARTS = re.compile(r"mpi_(i[bsr]?send|isendrecv(_replace)?|start(all)?)")
 _COMPLETES = re.compile(r"mpi_(wait|test)(all|any|some)?")
@@ -112,7 +113,7 @@ class Regions:
         numbers, values, regions = (
             np.array(v, np.int64) for v in (zip(*self._pairs, strict=True) if self._pairs else [[]] * 3)
         )
-        lower = [plain(name) if of == "mpi" else "" for name, _, of, *_ in self.rows]
+        lower = [plain_name(name) if of == "mpi" else "" for name, _, of, *_ in self.rows]
         ops = [-1 if name.startswith("mpi_i") else collective_of(name) for name in lower]
         return decode.Regions(
             slots_of([value * 64 + number & MASK for number, value, _ in self._pairs]),

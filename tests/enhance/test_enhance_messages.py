@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tracecols.enhance.mpi.waits import largest_per_call
+from tracecols.testing import Program
 
 
 def times(m, *columns):
@@ -97,6 +98,25 @@ def test_requests__cancelled_operations_take_no_part(archive, enhance):
     assert model.messages.counts["cancelled requests"] == 2
     assert model.messages.counts["sends without receive"] == 0
     assert model.sends.is_cancelled.tolist() == [True, False]
+
+
+def test_requests__of_threads_that_number_their_own():
+    program = Program(2, 2)
+    first, second, *senders = program.locations
+    for thread in program.locations:
+        thread.enter(0, "main")
+    first.enter(2, "MPI_Irecv").post_receive(3, 1).leave(4)
+    second.enter(5, "MPI_Irecv").post_receive(6, 1).leave(7)
+    for tag, (thread, sender) in enumerate(zip((first, second), senders, strict=True)):
+        sent = 30 + 10 * tag
+        thread.enter(8 + tag, "MPI_Wait").complete_receive(sent + 1, 1, tag=tag, request=1).leave(sent + 2)
+        sender.enter(sent, "MPI_Send").send(sent, 0, tag=tag).leave(sent + 1)
+    with program.trace() as trace:
+        m = trace.frame("messages", raw=True)
+        assert times(m, "tag", "recv_location", "recv_post_enter_time", "recv_enter_time") == [
+            (0, 0, 2, 8),
+            (1, 1, 5, 9),
+        ]
 
 
 def test_requests__tests_without_success_change_nothing(archive, enhance):

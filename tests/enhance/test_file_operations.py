@@ -134,6 +134,20 @@ def test_bytes__of_operations_that_another_thread_completes():
         assert piece.analyze().cells["mpi_file_bytes_written"].value.sum() == 64
 
 
+def test_bytes__of_operations_of_several_threads_at_the_same_time():
+    program = Program(threads=2)
+    handle = program.define("io_handles", name="", file=-1, paradigm=-1, communicator=0, parent=-1)
+    program.region("MPI_File_write_at", "mpi", "file_io")
+    # Score-P records the same identifier for all blocking calls of a function
+    side = {"handle": handle, "matching": 1}
+    begins = side | {"mode": WRITE, "operation_flags": 0}
+    for thread, begin, end, n in zip(program.locations, (10, 12), (20, 22), (64, 8), strict=True):
+        thread.enter(0, "main").enter(begin, "MPI_File_write_at").record(begin, K.IO_OPERATION_BEGIN, io=begins)
+        thread.record(end, K.IO_OPERATION_COMPLETE, io=side | {"result": n}).leave(end).leave(30)
+    found = {("main/MPI_File_write_at", 0): 64, ("main/MPI_File_write_at", 0, 1): 8}
+    assert_severities(program, "mpi_file_bytes_written", found)
+
+
 def test_collective_io__that_lacks_participants_or_handles_is_reported(archive, enhance, analyze):
     p = Files(archive, 2)
     p.operate(0, 10, 20, p.handle(p.world))

@@ -116,6 +116,16 @@ def test_pairs__are_neighbours_of_the_same_key(elements):
     assert pair_with_previous(array(keys), role == 1, role == 2).tolist() == oracle.pairs(keys, roles)
 
 
+@settings(max_examples=150)
+@given(elements=st.lists(st.tuples(FEW, st.integers(0, 2), st.integers(0, 2)), max_size=40))
+def test_pairs__of_the_same_part_come_before_others(elements):
+    keys, roles, parts = ([e[i] for e in elements] for i in range(3))
+    role = array(roles, np.int8)
+    key, part = array(keys), combine(array(keys), array(parts))
+    found = pair_with_previous(key, role == 1, role == 2, part).tolist()
+    assert found == oracle.pairs_by_part(keys, parts, roles)
+
+
 @settings(max_examples=100)
 @given(what=st.lists(st.sampled_from("()-"), max_size=40))
 def test_pair_nested__is_what_brackets_mean(what):

@@ -26,6 +26,24 @@ def pairs(keys: Sequence[int], roles: Sequence[int]) -> list[int]:
     return result
 
 
+def pairs_by_part(keys: Sequence[int], parts: Sequence[int], roles: Sequence[int]) -> list[int]:
+    """Pair each second element (role 2) with the last first one (role 1) of its key and part that has no partner, else
+    with the last first one of its key, if no later one of that key has a partner.
+
+    A first element is forgotten by its part when the next one of that part begins.
+    """
+    result = [-1] * len(keys)
+    for i, role in enumerate(roles):
+        if role == 2:
+            before = [j for j in range(i) if keys[j] == keys[i] and roles[j] == 1]
+            own = [j for j in before if parts[j] == parts[i]]
+            for of in (own, before):
+                if of and result[of[-1]] < 0:
+                    result[i], result[of[-1]] = of[-1], i
+                    break
+    return result
+
+
 def in_order(left: Sequence[int], right: Sequence[int]) -> list[int]:
     """Find, for the k-th element of each key in `right`, the k-th element with that key in `left`, or -1."""
     result = []

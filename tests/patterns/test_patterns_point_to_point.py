@@ -284,6 +284,7 @@ def test_wrong_order__is_that_of_the_definition(locations, last_call_never_ends)
         ("MPI_Send", {("MPI_Send", 0): 20}),
         ("MPI_Ssend", {("MPI_Ssend", 0): 20}),
         ("mpi_ssend_", {("mpi_ssend_", 0): 20}),
+        ("MPI_Send_c", {("MPI_Send_c", 0): 20}),
         ("MPI_Bsend", {}),
         ("MPI_Rsend", {}),
         ("MPI_Sendrecv", {}),

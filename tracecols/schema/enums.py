@@ -74,6 +74,18 @@ THREADS = "THREADS"
 """Name of the artificial region above the call paths of threads that the program creates."""
 
 
+def plain_name(name: str) -> str:
+    """Return the name of a function for comparison: in lower case, without the trailing underscores of Fortran, and
+    without the suffix of the functions of MPI 4 with large counts, which do the same (MPI_Send_c).
+
+    Parameters
+    ----------
+    name : str
+    """
+    lower = name.lower().rstrip("_")
+    return lower.removesuffix("_c") if lower.startswith("mpi_") else lower
+
+
 def name_of(names: tuple[str, ...] | dict[int, str], number: int) -> str:
     """Return the name of an enumerator, or its number as text if it is not known."""
     if isinstance(names, dict):

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.definitions.regions import CONTEXTS
 from tracecols.enhance.scan.paths import with_descendants
+from tracecols.schema.enums import plain_name
 from tracecols.schema.properties import TIME, VISITS
 from tracecols.severity.cells import Cells, Made
 from tracecols.severity.periods import PeriodCells
@@ -26,7 +27,7 @@ from tracecols.severity.tasks import TAKEN_OFF, SomeCells, roots_of_tasks, secon
 
 START = ("mpi_init", "mpi_init_thread")
 END = ("mpi_finalize",)
-"""`START` and `END`: regions in which MPI starts and ends, in lower case and without trailing underscores."""
+"""`START` and `END`: regions in which MPI starts and ends, by `plain_name`."""
 
 CHOSEN = frozenset(("within", "start", "stop"))
 """Narrowings by which the user has chosen what a cube shows; such a cube has no other focus."""
@@ -41,7 +42,7 @@ def mpi_call_paths(cube: Severities) -> NDArray[np.bool_]:
     unknown = np.isin(c.paradigm, ["", "unknown"])
     named = c.named(lambda name: name.lower().startswith("mpi_"))
     # a region that is called PARALLEL is the whole program
-    whole = c.named(lambda name: name.lower().rstrip("_") == "parallel")
+    whole = c.named(lambda name: plain_name(name) == "parallel")
     return below(cube, ((c.paradigm == "mpi") & ~whole) | (unknown & named))
 
 
@@ -52,7 +53,7 @@ def below(cube: Severities, mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def calls_of(cube: Severities, names: tuple[str, ...]) -> NDArray[np.bool_]:
     """Select the call paths that enter one of some MPI calls; (n_call_paths,) bool."""
-    found = cube.call_paths.named(lambda name: name.lower().rstrip("_") in names)
+    found = cube.call_paths.named(lambda name: plain_name(name) in names)
     return found & mpi_call_paths(cube) if found.any() else found
 
 
@@ -93,7 +94,7 @@ def contexts(cube: Severities) -> NDArray[np.bool_]:
     without devices."""
     if "gpu" not in cube.system.location_type:
         return np.zeros(len(cube.call_paths), bool)
-    return below(cube, cube.call_paths.named(lambda name: CONTEXTS.fullmatch(name.lower().rstrip("_")) is not None))
+    return below(cube, cube.call_paths.named(lambda name: CONTEXTS.fullmatch(plain_name(name)) is not None))
 
 
 def set_apart(cube: Severities) -> NDArray[np.bool_]:

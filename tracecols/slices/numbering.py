@@ -25,6 +25,7 @@ from tracecols.enhance.dataflow.grouping import (
     number,
     occurrence,
     pair_nested,
+    pair_within_processes,
     pairs_of,
     ranges,
 )
@@ -589,7 +590,8 @@ class OperationCounter:
         process = self._process[location]
         kind = side["kind"][mine]
         starts = kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
-        start, done = pairs_of(combine(process, side["request"][mine]), starts, ~starts)
+        request = side["request"][mine].astype(np.int64)
+        start, done = pairs_of(pair_within_processes(process, location, request, starts, ~starts), starts)
         bounds = self._bounds
         opened = bounds.precedes(location[start], row[start]) & ~bounds.precedes(location[done], row[done])
         first = start[opened]
@@ -677,7 +679,8 @@ class OperationCounter:
         kind, flags = side["kind"][mine], side["operation_flags"][mine].astype(np.int64)
         # operations that are underway: their bytes are recorded where they end
         bounds = self._bounds
-        begin, end = pairs_of(combine(self._process[at], handle, matching), kind == K.IO_OPERATION_BEGIN, ENDS[kind])
+        begins, of = kind == K.IO_OPERATION_BEGIN, combine(handle, matching)
+        begin, end = pairs_of(pair_within_processes(self._process[at], at, of, begins, ENDS[kind]), begins)
         underway = begin[bounds.precedes(at[begin], row[begin]) & ~bounds.precedes(at[end], row[end])]
         self._repeat(at[underway], at[underway], row[underway], kind[underway], calls.take(underway))
         holds = bounds.holds(at, row)

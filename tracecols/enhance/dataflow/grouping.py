@@ -189,21 +189,39 @@ def pair_nested(is_open: Mask, is_close: Mask, of: Ints | None = None) -> Ints:
     return partner
 
 
-def pair_with_previous(key: Ints, is_first: Mask, is_second: Mask) -> Ints:
+def pair_with_previous(key: Ints, is_first: Mask, is_second: Mask, part: Ints | None = None) -> Ints:
     """Pair each second element with the first element that directly precedes it among those of the same key; -1 for
     elements without a partner, and for elements that are neither, which are skipped.
 
-    Since a pair is two neighbours, an identifier may be reused any number of times.
+    Since a pair is two neighbours, an identifier may be reused any number of times. If `part` divides the elements of a
+    key, first elements of the same part that have no partner come before others.
     """
     role = is_first.astype(np.int8)
     role[is_second] = 2
     group, first = groups.number_groups(key)
-    return groups.pair_neighbours(group, role, first.size)
+    return groups.pair_neighbours(group, role, first.size, None if part is None else number(part)[0])
 
 
-def pairs_of(key: Ints, is_first: Mask, is_second: Mask) -> tuple[Ints, Ints]:
-    """Return the first and the second elements that `pair_with_previous` pairs, in the order of the first ones."""
-    partner = pair_with_previous(key, is_first, is_second)
+def pair_within_processes(
+    process: NDArray[np.signedinteger[Any]],
+    location: NDArray[np.signedinteger[Any]],
+    identifier: Ints,
+    is_first: Mask,
+    is_second: Mask,
+) -> Ints:
+    """Pair the events that begin and end something in processes, as `pair_with_previous` does; events are by process in
+    order of time.
+
+    Any thread may end what another one has begun. If several threads have begun something with the same identifier,
+    each ends its own: some recorders number requests for each thread, or give all calls of a function one number.
+    """
+    key = combine(process, identifier)
+    has_threads = bool(((process[1:] == process[:-1]) & (location[1:] != location[:-1])).any())
+    return pair_with_previous(key, is_first, is_second, combine(key, location) if has_threads else None)
+
+
+def pairs_of(partner: Ints, is_first: Mask) -> tuple[Ints, Ints]:
+    """Return the first and the second elements of pairs, in the order of the first ones, given the partner of each."""
     first = np.flatnonzero(is_first & (partner >= 0))
     return first, partner[first]
 

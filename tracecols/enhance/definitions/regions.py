@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.kernels import stacks
-from tracecols.schema.enums import NCCL, TASKS, TEAM_CONSTRUCTS, THREADS
+from tracecols.schema.enums import NCCL, TASKS, TEAM_CONSTRUCTS, THREADS, plain_name
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Mask
@@ -118,7 +118,7 @@ class Regions:
     name, role, paradigm : (n_regions,) object
         Strings.
     lower : (n_regions,) object
-        Names in lower case without trailing underscores, for comparison (Fortran).
+        Names for comparison (`schema.enums.plain_name`).
     construct : (n_regions,) int8
         Position in `CONSTRUCTS`, -1 for other regions.
     is_phase : (n_regions,) bool
@@ -162,7 +162,7 @@ class Regions:
         self.of_entry = np.concatenate([np.arange(len(self.name)), to_numpy(sites.column("region"))]).astype(np.int32)
         where = zip(sites.column("file").to_pylist(), sites.column("line").to_pylist(), strict=True)
         self.call_sites = np.array([*(f"{file}:{line}" for file, line in where), ""], object)
-        self.lower = np.array([n.lower().rstrip("_") for n in self.name], object)
+        self.lower = np.array([plain_name(n) for n in self.name], object)
         is_mpi = self.paradigm == "mpi"
         self.is_init = is_mpi & np.isin(self.lower, ["mpi_init", "mpi_init_thread"])
         self.is_finalize = is_mpi & (self.lower == "mpi_finalize")
@@ -208,7 +208,7 @@ def device_calls(
     for i in np.flatnonzero(~is_declared & ~np.isin(paradigm, _OF_OTHERS)).tolist():
         of_library[i] = _OF_LIBRARIES.fullmatch(name[i]) is not None
     for i in np.flatnonzero(is_declared | of_library).tolist():
-        lower = name[i].lower().rstrip("_")
+        lower = plain_name(name[i])
         named = next((what for what, pattern in _DEVICE_CALLS if re.fullmatch(pattern, lower)), MANAGEMENT)
         if role[i] == "artificial" and re.search("sync|wait", lower):
             # shown by a measurement system while it waits for a device before a call

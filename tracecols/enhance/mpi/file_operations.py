@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_with_previous
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_within_processes
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
@@ -88,7 +88,8 @@ def _events(facts: Facts, members: Ints, calls: CallInstances) -> dict[str, Ints
 def _operations(calls: CallInstances, e: dict[str, Ints]) -> CompoundTable:
     """Join operations with their completions, which may be on other threads; events are by process in order of time."""
     is_begin = e["kind"] == K.IO_OPERATION_BEGIN
-    partner = pair_with_previous(combine(e["process"], e["handle"], e["matching"]), is_begin, ENDS[e["kind"]])
+    of = combine(e["handle"], e["matching"])
+    partner = pair_within_processes(e["process"], e["location"], of, is_begin, ENDS[e["kind"]])
     at = np.flatnonzero(is_begin & (e["call"] >= 0))
     at = at[np.argsort(e["row"][at])]
     call, end = e["call"][at], partner[at]

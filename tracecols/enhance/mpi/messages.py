@@ -24,7 +24,7 @@ from tracecols.enhance.dataflow.grouping import (
     mask_of,
     number,
     occurrence,
-    pair_with_previous,
+    pair_within_processes,
 )
 from tracecols.enhance.dataflow.partitions import Division
 from tracecols.enhance.dataflow.spill import Spill
@@ -114,14 +114,15 @@ def pair_events(e: Columns, process: NDArray[np.int32]) -> PointToPoint:
     of time."""
     kind = e.kind
     starts, ends = (kinds.take(kind) for kinds in OPEN["request"])
-    has_requests = starts.any() or ends.any()
-    partner = pair_with_previous(combine(process, e.request), starts, ends) if has_requests else np.full(kind.size, -1)
+    partner = np.full(kind.size, -1)
+    if starts.any() or ends.any():
+        partner = pair_within_processes(process, e.location, e.request, starts, ends)
     cancelled = np.zeros(kind.size, bool)
     given_up = np.flatnonzero(kind == K.MPI_REQUEST_CANCELLED)
     cancelled[partner[given_up[partner[given_up] >= 0]]] = True
     # a matched probe has the envelope of the message that a later call receives
     probes, takes = (kinds.take(kind) for kinds in OPEN["message"])
-    probe = pair_with_previous(combine(process, e.message), probes, takes) if takes.any() else None
+    probe = pair_within_processes(process, e.location, e.message, probes, takes) if takes.any() else None
     return PointToPoint(e, process, partner, cancelled, probe)
 
 

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pairs_of
+from tracecols.enhance.dataflow.grouping import (
+    Segments,
+    combine,
+    mask_of,
+    number,
+    occurrence,
+    pair_within_processes,
+    pairs_of,
+)
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.mpi.waits import PAIRWISE, SCAN, groups_that_wait, latest_of_lower_ranks
@@ -86,7 +94,7 @@ def match_nonblocking(
     order = facts.order.argsort(e.row, e.time, process)
     e, process = e.take(order), process[order]
     starts = e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
-    start, done = pairs_of(combine(process, e.request), starts, ~starts)
+    start, done = pairs_of(pair_within_processes(process, e.location, e.request, starts, ~starts), starts)
     communicator, process = e.communicator[done], process[start]
     channel = facts.communicators.channel(communicator, process)
     k = occurrence(combine(process, channel))

@@ -23,6 +23,7 @@ from tracecols.enhance.dataflow.grouping import (
     mask_of,
     number,
     occurrence,
+    pair_with_previous,
     pairs_of,
     positions,
     ranges,
@@ -278,7 +279,7 @@ def pair_locks(
     key = combine(
         process[mine], e.window[mine], np.where(of, -1, e.remote[mine].astype(np.int64)), np.where(of, e.lock[mine], 0)
     )
-    lock, unlock = pairs_of(key, takes[mine], gives[mine])
+    lock, unlock = pairs_of(pair_with_previous(key, takes[mine], gives[mine]), takes[mine])
     return mine[lock], mine[unlock], is_shared
 
 
@@ -371,7 +372,9 @@ def pair_epochs(regions: Regions, region: NDArray[np.int32], level: Ints, key: I
     role = role_of[region]
     # a test that has not completed the epoch does not end it
     role = np.where((role == TEST) & (level <= 0), -1, np.where(role == TEST, WAIT, role))
-    return pairs_of(key, role == START, role == COMPLETE), pairs_of(key, role == POST, role == WAIT)
+    begins = ((START, COMPLETE), (POST, WAIT))
+    access, exposure = (pairs_of(pair_with_previous(key, role == a, role == b), role == a) for a, b in begins)
+    return access, exposure
 
 
 class GroupMembers:
