@@ -114,6 +114,41 @@ def test_imbalance__of_now_one_now_another_is_no_ranks_fault():
     assert first.kind == "changing" and first.rank is None and first.cause.location == ""
 
 
+def test_imbalance__among_some_locations_is_ranked_as_their_work_alone_is():
+    """Making all of the work of ranks 0 and 1 shorter gains 1.4 times as much, but counts 0.8."""
+    run = Run(4)
+    for _ in range(10):
+        for r, (region, ticks) in enumerate((("ocean", 1000), ("ocean", 1150), ("air", 940), ("air", 940))):
+            run.compute(r, region, ticks)
+        run.collective("MPI_Allreduce", "allreduce")
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region, first.gain) == ("computation", 1, "ocean", 1500)
+    assert first.evidence["others"] == 10_000
+
+
+def test_imbalance__of_several_functions_on_the_same_ranks_is_one():
+    """On one rank, and growing over all; a function that takes longer on another rank is not one of them."""
+    for factors, where in (
+        ((1, 1, 1, 2), "rank 3 computes 2.0 times as long as the others in"),
+        ((1, 1.4, 1.8, 2.2), "are"),
+    ):
+        run = Run(4)
+        for _ in range(10):
+            for region, ticks in (("density", 600), ("momentum", 900)):
+                for r, factor in enumerate(factors):
+                    run.compute(r, region, int(ticks * factor))
+                run.collective("MPI_Allreduce", "allreduce")
+            for r in range(4):
+                run.compute(r, "radiation", 2400 if r == 1 else 2000)
+            run.collective("MPI_Allreduce", "allreduce")
+        first, second = run.diagnosis().findings[:2]
+        assert where in first.what and "momentum and density" in first.what and "call paths" not in first.what
+        assert first.cause_region == "momentum" and first.evidence["functions"] == ["momentum", "density"]
+        usual = sum(factors) / 4 if where == "are" else 1
+        assert first.gain == pytest.approx(10 * 1500 * (max(factors) - usual), rel=1e-3)
+        assert second.cause_region == "radiation" and second.rank == 1
+
+
 def test_imbalance__of_regions_with_what_they_call_counts_both():
     run = Run(4)
     own, called = (0, 1 * MS, 3 * MS, 3 * MS), (20 * MS, 18 * MS, 0, 0)
@@ -572,7 +607,7 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "slow_worker", "slabs_in_turn", "fewer_chunks_than_threads", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
+    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "slow_worker", "slabs_in_turn", "fewer_chunks_than_threads", "fewer_chunks_for_a_while", "larger_parts", "larger_part", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
      *slow(["threads_again_and_again", "one_of_numbered_functions", "collectives_in_numbered_steps", "numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED | UNCOMMON)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
