@@ -149,6 +149,13 @@ def test_imbalance__of_several_functions_on_the_same_ranks_is_one():
         assert second.cause_region == "radiation" and second.rank == 1
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_imbalance__that_hardly_is_one_over_the_run_names_no_rank(ranks):
+    """Rank 0 takes 100 ticks longer than the others, of which waits for it are a tenth."""
+    first = late(ranks, lambda r, i: 3000 if i % ranks == r else 1010 - 10 * min(r, 1), 20).findings[0]
+    assert first.kind == "changing" and first.rank is None
+
+
 def test_imbalance__of_regions_with_what_they_call_counts_both():
     run = Run(4)
     own, called = (0, 1 * MS, 3 * MS, 3 * MS), (20 * MS, 18 * MS, 0, 0)

@@ -47,6 +47,10 @@ LONG, FEW = (2, 3), 0.2
 """Multiples of the median that tasks have to take to be long, of which the first counts that few tasks exceed; and the
 largest share of all tasks that are few."""
 
+MOSTLY = 0.7
+"""Share of what the longer pieces of a location exceed those of others by that is left with its shorter pieces deducted
+from which on it takes longer; noise leaves little of it."""
+
 HANDED_OUT = 0.9
 """Share of the pieces of some work that must begin with a message of the same location for it to hand them out."""
 
@@ -889,20 +893,43 @@ class Computing:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
         the one process, that take longer than all others, or several locations that are clearly apart from a larger
         number of others, the worst first, or the one that takes longest in single pieces; empty if there are none."""
-        if w.who.size == 2:
-            return w.who[[int(w.total.argmax())]], False
-        middle = (int(w.total.max()) + int(w.total.min())) / 2
-        high = w.who[w.total > middle]
-        if high.size == 1:
-            return high, False
+        high = self._high(w)
         process = self.process[w.who]
-        mine = self.process[high]
-        if high.size > 1 and (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
-            return high, True
-        if high.size and _are_apart(w.total, w.total > middle):
-            return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
+        mine = process[np.isin(w.who, high)]
+        if high.size and self._is_longer(w, high):
+            if high.size == 1:
+                return high, False
+            if (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
+                return high, True
+            if _are_apart(w.total, np.isin(w.who, high)):
+                return high, False
         # perhaps one is late in single pieces, though others take as long over the run
         return self._late_in_pieces(w, w.who), False
+
+    @staticmethod
+    def _high(w: Work) -> Ints:
+        """Return the locations that take longer than the middle between the longest and the shortest, the longest
+        first; of two that take equally long the first one."""
+        middle = (int(w.total.max()) + int(w.total.min())) / 2
+        order = np.argsort(-w.total, kind="stable")
+        return w.who[order[: max(int((w.total > middle).sum()), int(w.who.size == 2))]]
+
+    @staticmethod
+    def _is_longer(w: Work, high: Ints) -> bool:
+        """Return whether some locations take longer than the others mostly because of pieces that do, rather than of
+        pieces that are longer here and shorter there by chance."""
+        if w.table is None:
+            return True
+        excess = Computing._excess(w, high)
+        return bool(excess.sum() > MOSTLY * np.maximum(excess, 0).sum())
+
+    @staticmethod
+    def _excess(w: Work, outliers: Ints) -> NDArray[np.float64]:
+        """Return the ticks by which the pieces of some locations exceed the mean of those of the others; (n_outliers,
+        n_pieces)."""
+        assert w.table is not None
+        is_outlier = np.isin(w.who, outliers)
+        return np.asarray(w.table[is_outlier] - w.table[~is_outlier].mean(0), np.float64)
 
     @staticmethod
     def _late_in_pieces(w: Work, unit: Ints) -> Ints:
@@ -947,8 +974,7 @@ class Computing:
         is_outlier = np.isin(w.who, outliers)
         if w.table is None:
             return self._evened(w, is_outlier, ~is_outlier)
-        excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
-        return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
+        return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], self._excess(w, outliers).ravel())
 
     def as_others(self, call_paths: Ints, process: int) -> Change:
         """Return the change in which a process computes no longer on some call paths than the mean of the others that
