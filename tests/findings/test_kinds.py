@@ -639,6 +639,13 @@ def test_order__is_moved_only_where_that_changes_something():
     assert "rank 0 receives messages in collect in another order" in first.said
 
 
+def test_calls_of_mpi__in_a_critical_section__are_due_to_its_lock():
+    """Without the section all threads send at the same time. It takes 401 us, of which 400 in MPI_Send."""
+    outcome = kinds.try_program("calls_in_turn", 0)
+    assert outcome.kind == "lock" and "send_results (!$omp critical @solver.c:44), 401 us each time" in outcome.said
+    assert outcome.gain == pytest.approx(1, abs=0.05)
+
+
 def test_messages__that_take_far_longer_than_any_network_are_stalled():
     slow_ones = {"n_messages": 100, "mean_bytes": 3e3, "bytes": 3e5, "transfer": 1e-3, "visits": 100}
     one = wording.Subject("exchange", "", "MPI_Waitall")
