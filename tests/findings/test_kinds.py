@@ -639,6 +639,13 @@ def test_order__is_moved_only_where_that_changes_something():
     assert "rank 0 receives messages in collect in another order" in first.said
 
 
+def test_barriers__come_before_the_work_that_evens_out_without_them():
+    """They gain as much, and what would have to be distributed anew each time stays as it is."""
+    outcome = kinds.try_program("needless_barrier", 0)
+    assert outcome.kind == "barrier" and "at barriers in wait_for_all (72 calls)" in outcome.said
+    assert outcome.gain == pytest.approx(1, abs=0.05)
+
+
 def test_calls_of_mpi__in_a_critical_section__are_due_to_its_lock():
     """Without the section all threads send at the same time. It takes 401 us, of which 400 in MPI_Send."""
     outcome = kinds.try_program("calls_in_turn", 0)

@@ -748,7 +748,7 @@ ADVICE: dict[str, str | Say] = {
         else "Take locks less often, for several pieces of work at once; let each thread collect its results and join "
         "them in the end, or use atomic operations."
     ),
-    "barrier": FEWER_BARRIERS,
+    "barrier": f"{FEWER_BARRIERS} Where they are needed, distribute the work between them dynamically.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": _advice_for_pipelines,
     "order": (
