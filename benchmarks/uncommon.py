@@ -402,6 +402,18 @@ def fewer_chunks_than_threads(w: World, late: float) -> Truth:
 
 
 @program(UNCOMMON, 1, (5, 6), noise=0.04)
+def fewer_chunks_for_a_while(w: World, late: float) -> Truth:
+    """In half of the run, a loop has fewer chunks than the team has threads."""
+    for k in range(40):
+        w.divided(0, 12, "assemble", 800)
+        with w.inside("relax"), w.in_team(0, 20):
+            n = 4 if late and k >= 20 else w.threads
+            for i in range(n):
+                w.work(0, "relax_chunk", 4000 / n, i)
+    return Truth(("relax_chunk", "relax"), ANY)
+
+
+@program(UNCOMMON, 1, (5, 6), noise=0.04)
 def sections_for_two(w: World, late: float) -> Truth:
     """Two threads have sections of their own in a parallel region in which all compute besides."""
     for _ in range(30):
@@ -430,6 +442,35 @@ def slow_rank_of_coupled(w: World, late: float) -> Truth:
         with w.inside("couple"):
             w.allreduce()
     return Truth(("dynamics",), slow)
+
+
+def _in_stages(w: World, factor: Sequence[float]) -> None:
+    """Compute in three functions, between which neighbours exchange messages; `factor` is that of the time of each
+    process in the first two."""
+    for _ in range(20):
+        with w.inside("time_step"):
+            for region, ticks in (("density", 600), ("momentum", 900)):
+                for r in range(w.ranks):
+                    w.work(r, region, ticks * factor[r])
+                with w.inside("exchange"):
+                    w.halo()
+            w.everyone("radiation", 1400)
+            w.allreduce()
+
+
+@program(UNCOMMON, at_least(4), noise=0.04)
+def larger_parts(w: World, late: float) -> Truth:
+    """Parts of the grid grow from process to process, in several functions."""
+    _in_stages(w, [1 + late * (0.8 * r / (w.ranks - 1) - 0.4) for r in range(w.ranks)])
+    return Truth(("density", "momentum"), ANY)
+
+
+@program(UNCOMMON, at_least(3), noise=0.04)
+def larger_part(w: World, late: float) -> Truth:
+    """The part of one process is larger than those of the others, in several functions."""
+    slow = w.rng.randrange(w.ranks)
+    _in_stages(w, [1 + 0.6 * late * (r == slow) for r in range(w.ranks)])
+    return Truth(("density", "momentum"), slow)
 
 
 @program(UNCOMMON, 1, 4, noise=0.04)

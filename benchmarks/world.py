@@ -68,6 +68,8 @@ class World:
         Ticks between start and end of MPI, or of the whole run, once it has ended.
     team : int
         The communicator of threads that are created one by one.
+    teams : dict
+        Communicators of teams of some threads of a process, by their locations.
     """
 
     def __init__(self, rng: random.Random, ranks: int, threads: int = 1, noise: float = 0.1) -> None:
@@ -84,6 +86,7 @@ class World:
             self.meet(200, lambda r, t: self.at(r).leave(t))
         self.begin = min(now[0] for now in self.now) if ranks > 1 else 0
         self.runtime = self.team = 0
+        self.teams: dict[tuple[int, ...], int] = {}
 
     def at(self, rank: int, thread: int = 0) -> Location:
         """Return the location that records a thread."""
@@ -363,6 +366,8 @@ class World:
         """Begin a parallel region on all threads of a process, or on some, the first of which forks their team; end it
         at the end of the context."""
         members = members or range(self.threads)
+        if team is None and len(members) < self.threads:
+            team = self._team([rank * self.threads + i for i in members])
         master, t = members[0], self.now[rank][members[0]]
         self.at(rank, master).fork(t)
         for k, i in enumerate(members):
@@ -377,6 +382,14 @@ class World:
             self.now[rank][i] = last
         self.now[rank][master] = last + overhead
         self.at(rank, master).join(last + overhead)
+
+    def _team(self, members: list[int]) -> int:
+        """Return the team of some locations, which is defined the first time."""
+        about = {"kind": "group", "paradigm": "openmp", "flags": 0}
+        key = tuple(members)
+        if key not in self.teams:
+            self.teams[key] = self.program.define("communicators", **about, members=members)
+        return self.teams[key]
 
     def team_barrier(self, rank: int, name: str, cost: int = 2) -> None:
         """All threads of a process wait for each other."""

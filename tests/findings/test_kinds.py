@@ -114,6 +114,48 @@ def test_imbalance__of_now_one_now_another_is_no_ranks_fault():
     assert first.kind == "changing" and first.rank is None and first.cause.location == ""
 
 
+def test_imbalance__among_some_locations_is_ranked_as_their_work_alone_is():
+    """Making all of the work of ranks 0 and 1 shorter gains 1.4 times as much, but counts 0.8."""
+    run = Run(4)
+    for _ in range(10):
+        for r, (region, ticks) in enumerate((("ocean", 1000), ("ocean", 1150), ("air", 940), ("air", 940))):
+            run.compute(r, region, ticks)
+        run.collective("MPI_Allreduce", "allreduce")
+    first = run.diagnosis().findings[0]
+    assert (first.kind, first.rank, first.cause_region, first.gain) == ("computation", 1, "ocean", 1500)
+    assert first.evidence["others"] == 10_000
+
+
+def test_imbalance__of_several_functions_on_the_same_ranks_is_one():
+    """On one rank, and growing over all; a function that takes longer on another rank is not one of them."""
+    for factors, where in (
+        ((1, 1, 1, 2), "rank 3 computes 2.0 times as long as the others in"),
+        ((1, 1.4, 1.8, 2.2), "are"),
+    ):
+        run = Run(4)
+        for _ in range(10):
+            for region, ticks in (("density", 600), ("momentum", 900)):
+                for r, factor in enumerate(factors):
+                    run.compute(r, region, int(ticks * factor))
+                run.collective("MPI_Allreduce", "allreduce")
+            for r in range(4):
+                run.compute(r, "radiation", 2400 if r == 1 else 2000)
+            run.collective("MPI_Allreduce", "allreduce")
+        first, second = run.diagnosis().findings[:2]
+        assert where in first.what and "momentum and density" in first.what and "call paths" not in first.what
+        assert first.cause_region == "momentum" and first.evidence["functions"] == ["momentum", "density"]
+        usual = sum(factors) / 4 if where == "are" else 1
+        assert first.gain == pytest.approx(10 * 1500 * (max(factors) - usual), rel=1e-3)
+        assert second.cause_region == "radiation" and second.rank == 1
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_imbalance__that_hardly_is_one_over_the_run_names_no_rank(ranks):
+    """Rank 0 takes 100 ticks longer than the others, of which waits for it are a tenth."""
+    first = late(ranks, lambda r, i: 3000 if i % ranks == r else 1010 - 10 * min(r, 1), 20).findings[0]
+    assert first.kind == "changing" and first.rank is None
+
+
 def test_imbalance__of_regions_with_what_they_call_counts_both():
     run = Run(4)
     own, called = (0, 1 * MS, 3 * MS, 3 * MS), (20 * MS, 18 * MS, 0, 0)
@@ -572,7 +614,7 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "slow_worker", "slabs_in_turn", "fewer_chunks_than_threads", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
+    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "slow_worker", "slabs_in_turn", "fewer_chunks_than_threads", "fewer_chunks_for_a_while", "larger_parts", "larger_part", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
      *slow(["threads_again_and_again", "one_of_numbered_functions", "collectives_in_numbered_steps", "numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED | UNCOMMON)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):
@@ -595,6 +637,20 @@ def test_order__is_moved_only_where_that_changes_something():
     first = kinds.try_program("wrong_order", 0)
     assert first.kind == "order" and first.gain == pytest.approx(1, rel=1 / 3)
     assert "rank 0 receives messages in collect in another order" in first.said
+
+
+def test_barriers__come_before_the_work_that_evens_out_without_them():
+    """They gain as much, and what would have to be distributed anew each time stays as it is."""
+    outcome = kinds.try_program("needless_barrier", 0)
+    assert outcome.kind == "barrier" and "at barriers in wait_for_all (72 calls)" in outcome.said
+    assert outcome.gain == pytest.approx(1, abs=0.05)
+
+
+def test_calls_of_mpi__in_a_critical_section__are_due_to_its_lock():
+    """Without the section all threads send at the same time. It takes 401 us, of which 400 in MPI_Send."""
+    outcome = kinds.try_program("calls_in_turn", 0)
+    assert outcome.kind == "lock" and "send_results (!$omp critical @solver.c:44), 401 us each time" in outcome.said
+    assert outcome.gain == pytest.approx(1, abs=0.05)
 
 
 def test_messages__that_take_far_longer_than_any_network_are_stalled():

@@ -26,7 +26,7 @@ from tracecols.kernels.computed import collect_rows, compare_pieces
 from tracecols.kernels.maxplus import BEGUN
 from tracecols.once import once
 from tracecols.replay.cell_sums import CellSums, sum_by_cell
-from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED
+from tracecols.severity.causes import ALONE, CHANGING, LONGEST, PREFERRED, rank_factor
 from tracecols.vectors import Ints, Mask, offsets_of
 
 N_TRIED = 10
@@ -47,6 +47,10 @@ LONG, FEW = (2, 3), 0.2
 """Multiples of the median that tasks have to take to be long, of which the first counts that few tasks exceed; and the
 largest share of all tasks that are few."""
 
+MOSTLY = 0.7
+"""Share of what the longer pieces of a location exceed those of others by that is left with its shorter pieces deducted
+from which on it takes longer; noise leaves little of it."""
+
 HANDED_OUT = 0.9
 """Share of the pieces of some work that must begin with a message of the same location for it to hand them out."""
 
@@ -56,6 +60,12 @@ of a node or of a socket may be; otherwise work is distributed unevenly."""
 
 SOME = 0.1
 """Share of the most uneven function's excess from which on a function counts as one of several that are uneven."""
+
+UNEVEN = ("computation", "imbalance")
+"""Kinds of causes that several functions may have in common."""
+
+ALIKE = 0.8
+"""Correlation of how much longer than the mean locations take in two functions from which on it is the same ones."""
 
 HALVINGS = 8
 """Bisection steps to find how much shorter a call path can become before something else limits the run."""
@@ -228,6 +238,11 @@ def _longest(table: Ints) -> dict[str, Any]:
     """Return the evidence of how much longer the longest of pieces (location, time) take than those of the location
     that takes longest."""
     return {LONGEST: float(table.max(0).sum() / table.sum(1).max())}
+
+
+def _worth(cause: Cause) -> float:
+    """Return the gain of a cause, as causes are ranked by it."""
+    return cause.gain * rank_factor(cause.kind, cause.evidence)
 
 
 def _changes(cause: Cause) -> bool:
@@ -427,7 +442,7 @@ class Computing:
         nests = self._best(self.nests, True)
         # a region may be called from several places, all of which a function around them has to be compared with
         nests += self._merged(self._alike(nests))
-        return self._with_slowest(self._joined(self._deepest(alone, nests)))
+        return self._in_several(self._with_slowest(self._joined(self._deepest(alone, nests))))
 
     def _in_regions(self, causes: list[Cause]) -> list[Cause]:
         """Replace the causes on single call paths by those of the same kind on all call paths of their regions that
@@ -466,7 +481,7 @@ class Computing:
         works, alone = self._works(sizes, False, uneven, single)
         apart = [w for w in works if distinct(device[w.who]).size == w.who.size]
         found = tried(self.scenarios, [c for w in apart for c in self._uneven(w)]) + self._alone(alone)
-        return self._with_slowest(self._changing_together(self._joined(self._best_of(found)), apart))
+        return self._in_several(self._with_slowest(self._changing_together(self._joined(self._best_of(found)), apart)))
 
     def _changing_together(self, causes: list[Cause], works: Sequence[Work]) -> list[Cause]:
         """Replace the causes that others take longer in single functions each time by that in all of these functions,
@@ -546,6 +561,26 @@ class Computing:
         if slow.gain <= PREFERRED * max((c.gain for c in mine), default=0):
             return causes
         return [c for c in causes if c not in mine] + [slow]
+
+    def _in_several(self, causes: list[Cause]) -> list[Cause]:
+        """Replace causes that the same locations take longer in several functions, as their parts of the data are
+        larger, by a single one, if that gains clearly more than the largest of them."""
+        uneven = sorted((c for c in causes if c.kind in UNEVEN and ALONE not in c.evidence), key=lambda c: -c.gain)
+        if len(uneven) < 2:
+            return causes
+        excess = np.zeros((len(uneven), self.process.size))
+        for row, w in zip(excess, self.work([c.spans for c in uneven]), strict=True):
+            row[w.who] = w.total - w.total.mean()
+        first = uneven[0]
+        alike = excess @ excess[0] > ALIKE * np.linalg.norm(excess, axis=1) * np.linalg.norm(excess[0])
+        mine = [c for c, same in zip(uneven, alike.tolist(), strict=True) if same and c.gain >= SOME * first.gain]
+        mine = [c for c in mine if c is first or not (self._is_below(c, first) or self._is_below(first, c))]
+        whole = self._merged([mine])
+        if not whole or whole[0].gain <= PREFERRED * first.gain:
+            return causes
+        names = self.scenarios.model.regions.name[self.scenarios.call_paths.region[[c.call_path for c in mine]]]
+        whole[0].evidence["functions"] = list(dict.fromkeys(map(str, names)))[:4]
+        return [c for c in causes if c not in mine] + whole
 
     def _slowest(self) -> list[Cause]:
         """Return the causes that a process or a thread, or several that are clearly apart from more others, take longer
@@ -673,7 +708,7 @@ class Computing:
         for c in causes:
             # different locations may be late each time in addition to those that always are
             key = c.call_path, _changes(c)
-            if key not in best or c.gain > PREFERRED * best[key].gain:
+            if key not in best or _worth(c) > PREFERRED * _worth(best[key]):
                 best[key] = c
         return list(best.values())
 
@@ -692,14 +727,11 @@ class Computing:
         late = self._late_in_pieces(w, self.process[w.who])
         if late.size > 1 and not np.array_equal(late, np.sort(outliers)):
             yield w.cause("computation", late, self._without_excess(w, late), is_process=True)
-        n_idle = self._n_idle(w)
+        n_idle, everybody = self._n_idle(w), np.ones(w.who.size, bool)
         mean = w.total.sum(dtype=float) / (w.who.size + n_idle)
-        above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
-        if above.size and not np.array_equal(above, outliers):
-            everybody = np.ones(w.who.size, bool)
-            over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.resolution)}
-            change = self._evened(w, everybody, everybody, n_idle)
-            yield w.cause("imbalance", above, change, evidence=over if n_idle else {})
+        uneven = self._imbalance(w, n_idle, self._evened(w, everybody, everybody, n_idle))
+        if uneven.locations.size and not np.array_equal(uneven.locations, outliers):
+            yield uneven
         # functions with what they call do many things from one meeting to the next
         if w.table is None and all(end - begin == 1 for begin, end in w.spans):
             yield from self._changing_by_round(w)
@@ -781,8 +813,8 @@ class Computing:
 
     def _changing_by_round(self, w: Work) -> Iterator[Cause]:
         """Yield the cause that others do more of some work each time until all locations that do it meet, in a barrier
-        or another operation for which all wait. Of a team those that do nothing of it count, too; the teams of
-        several processes meet each for itself."""
+        or another operation for which all wait; or that the same ones do, if others sometimes do nothing of it. Of a
+        team those that do nothing of it count, too; the teams of several processes meet each for itself."""
         hub, meeting, location = self._meetings
         who = self._members(w)
         if not who.size:
@@ -803,7 +835,8 @@ class Computing:
         table = np.bincount(of, ticks, meeting.size).reshape(who.size, -1)
         # threads of the team that never meet do some of the work, too
         steady = max(w.total.max() - w.total.sum() / who.size, 0)
-        if (table.max(0) - table.mean(0)).sum() <= PREFERRED * steady:
+        is_changing = (table.max(0) - table.mean(0)).sum() > PREFERRED * steady
+        if not is_changing and table.all():
             return
         mean = np.zeros((n_members.size, table.shape[1]))
         np.add.at(mean, team, table)
@@ -814,7 +847,18 @@ class Computing:
         less = np.append(part[of] * ticks, np.minimum(less, 0))
         order = np.argsort(node, kind="stable")
         change = self.scenarios.less_computation(node[order], less[order])
-        yield w.cause(CHANGING, NOBODY, change, evidence=_longest(table))
+        if is_changing:
+            yield w.cause(CHANGING, NOBODY, change, evidence=_longest(table))
+        else:
+            yield self._imbalance(w, who.size - w.who.size, change)
+
+    def _imbalance(self, w: Work, n_idle: int, change: Change) -> Cause:
+        """Return the cause that some work is distributed unevenly over the locations that do it, and `n_idle` more of
+        their teams."""
+        mean = w.total.sum(dtype=float) / (w.who.size + n_idle)
+        above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
+        over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.resolution)}
+        return w.cause("imbalance", above, change, evidence=over if n_idle else {})
 
     def _n_idle(self, w: Work) -> int:
         """Return how many threads of the teams that do some work do nothing of it, besides what tasks and masters do,
@@ -849,20 +893,43 @@ class Computing:
         """Return the outliers, and whether they are several threads of one process: the one location, or the threads of
         the one process, that take longer than all others, or several locations that are clearly apart from a larger
         number of others, the worst first, or the one that takes longest in single pieces; empty if there are none."""
-        if w.who.size == 2:
-            return w.who[[int(w.total.argmax())]], False
-        middle = (int(w.total.max()) + int(w.total.min())) / 2
-        high = w.who[w.total > middle]
-        if high.size == 1:
-            return high, False
+        high = self._high(w)
         process = self.process[w.who]
-        mine = self.process[high]
-        if high.size > 1 and (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
-            return high, True
-        if high.size and _are_apart(w.total, w.total > middle):
-            return high[np.argsort(-w.total[w.total > middle], kind="stable")], False
+        mine = process[np.isin(w.who, high)]
+        if high.size and self._is_longer(w, high):
+            if high.size == 1:
+                return high, False
+            if (mine == mine[0]).all() and int((process == mine[0]).sum()) == high.size < w.who.size:
+                return high, True
+            if _are_apart(w.total, np.isin(w.who, high)):
+                return high, False
         # perhaps one is late in single pieces, though others take as long over the run
         return self._late_in_pieces(w, w.who), False
+
+    @staticmethod
+    def _high(w: Work) -> Ints:
+        """Return the locations that take longer than the middle between the longest and the shortest, the longest
+        first; of two that take equally long the first one."""
+        middle = (int(w.total.max()) + int(w.total.min())) / 2
+        order = np.argsort(-w.total, kind="stable")
+        return w.who[order[: max(int((w.total > middle).sum()), int(w.who.size == 2))]]
+
+    @staticmethod
+    def _is_longer(w: Work, high: Ints) -> bool:
+        """Return whether some locations take longer than the others mostly because of pieces that do, rather than of
+        pieces that are longer here and shorter there by chance."""
+        if w.table is None:
+            return True
+        excess = Computing._excess(w, high)
+        return bool(excess.sum() > MOSTLY * np.maximum(excess, 0).sum())
+
+    @staticmethod
+    def _excess(w: Work, outliers: Ints) -> NDArray[np.float64]:
+        """Return the ticks by which the pieces of some locations exceed the mean of those of the others; (n_outliers,
+        n_pieces)."""
+        assert w.table is not None
+        is_outlier = np.isin(w.who, outliers)
+        return np.asarray(w.table[is_outlier] - w.table[~is_outlier].mean(0), np.float64)
 
     @staticmethod
     def _late_in_pieces(w: Work, unit: Ints) -> Ints:
@@ -907,8 +974,7 @@ class Computing:
         is_outlier = np.isin(w.who, outliers)
         if w.table is None:
             return self._evened(w, is_outlier, ~is_outlier)
-        excess = w.table[is_outlier] - w.table[~is_outlier].mean(0)
-        return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], excess.ravel())
+        return self.scenarios.less_computation(w.node[w.by_row(is_outlier)], self._excess(w, outliers).ravel())
 
     def as_others(self, call_paths: Ints, process: int) -> Change:
         """Return the change in which a process computes no longer on some call paths than the mean of the others that

@@ -320,13 +320,10 @@ class Evidence:
         """Find how long each location holds the lock, and what it executes meanwhile."""
         s = self.s
         tails = s.distinct(s.tail[c.change.cut])
-        comp = s.computation
-        mine = np.isin(comp.node, tails)
         found = self._calls(c) | self._waits_in(s.distinct(s.graph.edges.head[c.change.cut]))
-        if not mine.any():
+        held, by_path = self._held(tails)
+        if not held.any():
             return found
-        held = np.bincount(comp.location[mine], comp.ticks[mine], s.model.n_locations)
-        by_path = np.bincount(comp.call_path[mine], comp.ticks[mine], len(s.call_paths))
         order = np.argsort(-held, kind="stable")[:4]
         found |= {
             "held": float(held.sum() / self.resolution),
@@ -345,6 +342,21 @@ class Evidence:
             c.locations = np.array([most], np.int64)
         c.call_path = int(s.user_call_path[self._deepest(by_path)])
         return found
+
+    def _held(self, releases: Ints) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return how long each location holds a lock until some releases, and how long on each call path;
+        (n_locations,) and (n_call_paths,). Of locks of windows, what follows the last call before counts."""
+        s, locks, comp = self.s, self.s.model.lock_acquisitions, self.s.computation
+        mine = np.isin(s.graph.nodes.at(locks.release), releases)
+        is_held = s.in_locks(mine) if mine.any() else np.isin(np.arange(s.weight.size), releases)
+        row = is_held[comp.node]
+        by_path = np.bincount(comp.call_path[row], comp.ticks[row], len(s.call_paths))
+        if not mine.any():
+            return np.bincount(comp.location[row], comp.ticks[row], s.model.n_locations), by_path
+        called = s.calls[is_held[s.calls] & (s.call_path[s.calls] >= 0)]
+        by_path += np.bincount(s.call_path[called], np.maximum(s.weight[called], 0), by_path.size)
+        ticks = (locks.release_time - locks.acquire_time)[mine]
+        return np.bincount(locks.location[mine], ticks, s.model.n_locations), by_path
 
     def _deepest(self, ticks: NDArray[Any]) -> int:
         """Return the call path with most of some ticks, (n_call_paths,), or the nearest one above it that has, with all

@@ -271,6 +271,14 @@ class Scenarios:
         result[nodes] = True
         return np.flatnonzero(result)
 
+    def in_locks(self, acquisitions: Mask | None = None) -> Mask:
+        """Select the nodes before which a location holds a lock, in some acquisitions or all; (n_all,) bool."""
+        locks, n = self.model.lock_acquisitions, self.weight.size
+        begin, end = self.graph.nodes.at(locks.acquire), self.graph.nodes.at(locks.release)
+        known = (begin >= 0) & (end >= 0) if acquisitions is None else acquisitions & (begin >= 0) & (end >= 0)
+        begun, ended = (np.bincount(of[known] + 1, minlength=n + 1)[:n] for of in (begin, end))
+        return np.asarray(np.cumsum(begun - ended) > 0)
+
     @once
     def begins_in_team(self) -> Mask:
         """Select the nodes at which threads other than the forking one begin in a team; (n_nodes,) bool."""

@@ -65,7 +65,11 @@ OWN = 0.3
 """Share of its gain that a cause must have besides those before it; with less, it is the same cause in other words."""
 
 QUEUED = 0.5
-"""Share of the gain of calls that take long that must be due to a queue of these calls to be named in their place."""
+"""Share of the gain of calls that take long that must be due to a queue of these calls, or to a lock that is held
+meanwhile, to be named in their place."""
+
+IN_MPI = frozenset(("messages", "collectives", "calls"))
+"""Kinds of causes that calls of MPI take long."""
 
 MOST_CALLS = 1 << 21
 """Number of call instances of a trace up to which its causes are tried by replay of the whole trace: up to there that
@@ -126,7 +130,7 @@ def _of_hosts(s: Scenarios, evidence: Evidence, late: list[Cause], idle: list[Ca
         of_measurement,
     ]
     candidates = side_by_side(s.model.jobs, lambda search: search(s), searches)
-    found = _without_long_queues(s, [*chain.from_iterable(candidates)])
+    found = _without_held(s, _without_long_queues(s, [*chain.from_iterable(candidates)]))
     chosen = _chosen(s, found, [*_late_or_uneven(s, late, found), *idle])
     chosen = _pipelines_first(s, chosen)
     return _chosen(s, of_messages(s, message_edges(s), [c.change for c in chosen]), chosen)
@@ -146,6 +150,20 @@ def _without_long_queues(s: Scenarios, causes: list[Cause]) -> list[Cause]:
     region = s.call_paths.region
     queues = {int(region[c.call_path]): c.gain for c in causes if IN_LINE in c.evidence}
     return [c for c in causes if c.kind != "calls" or queues.get(int(region[c.call_path]), 0) < QUEUED * c.gain]
+
+
+def _without_held(s: Scenarios, causes: list[Cause]) -> list[Cause]:
+    """Leave out that calls of MPI take long that threads mostly make one after the other, while each holds a lock."""
+    most = max((c.gain for c in causes if c.kind == "lock"), default=0)
+    if not most:
+        return causes
+    is_held = s.in_locks()
+
+    def is_due(c: Cause) -> bool:
+        held = c.change.less[is_held[c.change.node]].sum()
+        return bool(c.kind in IN_MPI and most >= QUEUED * c.gain and held > QUEUED * c.change.less.sum())
+
+    return [c for c in causes if not is_due(c)]
 
 
 def _pipelines_first(s: Scenarios, chosen: list[Cause]) -> list[Cause]:

@@ -37,16 +37,19 @@ ALONE = "shorter"
 PREFERRED = 1.25
 """Factor by which a less specific change must gain more to be preferred."""
 
-BY_KIND = {CHANGING: 0.6, "barrier": 0.6, "order": 2.0}
-"""By kind, the factor of `rank_factor`: causes that noise produces; another order of receives, which needs no other
-work than there is."""
+BY_KIND = {"order": 2.0}
+"""By kind, the factor of `rank_factor`: another order of receives needs no other work than there is."""
+
+OF_NOISE = {CHANGING: 0.6, "barrier": 0.66}
+"""The same for causes that noise produces; removing barriers, which distributes no work, comes before distributing it
+if it gains about as much."""
 
 LONGEST = "longest"
 """Key in the evidence of causes that noise produces: how long the longest piece of work takes each time, in multiples
 of those of the location that computes longest, or of the mean."""
 
-BEYOND_NOISE = 1.5
-"""Value of it from which on noise is not the main reason."""
+BEYOND_NOISE, LESS_NOISE = 1.5, 4 / 3
+"""Value of it from which on noise is not the main reason, and the factor by which such causes count more."""
 
 SEVERAL = 0.8
 """Factor of `rank_factor` for work that only several locations do: if one of them takes longer than the others, making
@@ -61,7 +64,9 @@ def rank_factor(kind: str, evidence: Mapping[str, Any]) -> float:
     as some waits for another location each time are due to noise, which no distribution of work removes."""
     if ALONE in evidence and evidence.get("n_locations", 1) > 1:
         return SEVERAL
-    return 0.8 if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else BY_KIND.get(kind, 1.0)
+    if kind in OF_NOISE:
+        return OF_NOISE[kind] * (LESS_NOISE if evidence.get(LONGEST, 0.0) > BEYOND_NOISE else 1.0)
+    return BY_KIND.get(kind, 1.0)
 
 
 def is_uneven(kind: str, evidence: Mapping[str, Any]) -> bool:

@@ -268,17 +268,15 @@ def _unit(f: Facts, s: Subject) -> str:
 
 def _imbalance(f: Facts, s: Subject) -> str:
     e = f["evidence"]
+    are = "are" if len(e.get("functions", ())) > 1 else "is"
     ratio = e["largest"] / e["mean"] if e.get("mean") else 1
     over = counted(e["n_locations"], _unit(f, s))
-    return f"{s.region} is distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
+    return f"{s.region} {are} distributed unevenly over {over}: the longest takes {ratio:.2f} times the mean"
 
 
 def _changing(f: Facts, s: Subject) -> str:
-    names = list(map(short, f["evidence"].get("functions", (s.region,))))
-    return (
-        f"{listed(names)} {_takes(len(names))} longest on another {_unit(f, s)} each time; over the run all take about "
-        "the same"
-    )
+    takes = _takes(len(f["evidence"].get("functions", (s.region,))))
+    return f"{s.region} {takes} longest on another {_unit(f, s)} each time; over the run all take about the same"
 
 
 def _regions(f: Facts, s: Subject) -> str:
@@ -501,10 +499,17 @@ WHAT: dict[str, Say] = {
 
 def what(f: Facts, s: Subject) -> str:
     """Describe a cause in one line."""
-    n, caller = f["evidence"].get("n_call_paths", 1), f["evidence"].get("caller")
+    n, caller, s = f["evidence"].get("n_call_paths", 1), f["evidence"].get("caller"), _of_all(f, s)
     if caller:
         s = s._replace(region=f"{s.region} (called in {short(caller)})")
-    return WHAT[f["kind"]](f, s) + (f" (on {n:,} call paths)" if n > 1 else "")
+    n_functions = len(f["evidence"].get("functions", ()))
+    return WHAT[f["kind"]](f, s) + (f" (on {n:,} call paths)" if n > max(n_functions, 1) else "")
+
+
+def _of_all(f: Facts, s: Subject) -> Subject:
+    """Return a subject with all functions that a cause is in."""
+    functions = f["evidence"].get("functions")
+    return s._replace(region=listed(list(map(short, functions)))) if functions else s
 
 
 # -- what to do ----------------------------------------------------------------------------------------------------
@@ -513,7 +518,7 @@ def what(f: Facts, s: Subject) -> str:
 def advice(f: Facts, s: Subject) -> str:
     """Return the advice for a cause."""
     found = ADVICE[f["kind"]]
-    return found if isinstance(found, str) else found(f, s)
+    return found if isinstance(found, str) else found(f, _of_all(f, s))
 
 
 def _advice_for_computation(f: Facts, s: Subject) -> str:
@@ -743,7 +748,7 @@ ADVICE: dict[str, str | Say] = {
         else "Take locks less often, for several pieces of work at once; let each thread collect its results and join "
         "them in the end, or use atomic operations."
     ),
-    "barrier": FEWER_BARRIERS,
+    "barrier": f"{FEWER_BARRIERS} Where they are needed, distribute the work between them dynamically.",
     "overlap": "Compute what does not depend on the messages between posting and completing them.",
     "pipeline": _advice_for_pipelines,
     "order": (
@@ -767,7 +772,7 @@ ADVICE: dict[str, str | Say] = {
 
 def evidence(f: Facts, s: Subject) -> str:
     """Write the quantities that prove a cause; empty if there are none."""
-    e, kind = f["evidence"], f["kind"]
+    e, kind, s = f["evidence"], f["kind"], _of_all(f, s)
     said: list[str] = []
     if kind == "slow":
         said.append(

@@ -303,20 +303,37 @@ def function_name(name: str) -> str:
         return python[1] + python[2]
     if "(" not in name or name.startswith(("!$", "<")):
         return name
+    whole: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        whole.append(found[0])
+        return chr(KEPT + len(whole) - 1)
+
     text = name.replace("(anonymous namespace)", "{anonymous}")
-    operator = re.match(r"(?:.*[\s*&])?(\S*\boperator\W{1,3}?)\s*\(", text)
-    if operator:
-        return operator[1].replace("{anonymous}", "(anonymous)")
-    kept, depth = [], 0
-    for character in text:
-        depth -= character == ">"
-        if not depth and character not in "<>":
-            if character == "(":
-                break
-            kept.append(character)
-        depth += character == "<"
-    found = "".join(kept).split()
-    return found[-1].lstrip("*&").replace("{anonymous}", "(anonymous)") or name if found else name
+    for part in (OPERATOR, BRACES):
+        text = part.sub(keep, text)
+    before = ""
+    while before != text:
+        before, text = text, re.sub(r"\([^()]*\)", ARGUMENTS, re.sub(r"<[^<>()]*>", "", text))
+    # a lambda is in a function, whose arguments are left out as well
+    text = re.sub(rf"\bdecltype{ARGUMENTS}|{ARGUMENTS}(?: const)?(?=::)", "", text)
+    *_, found = text.partition(ARGUMENTS)[0].split() or [name]
+    for number in reversed(range(len(whole))):
+        found = found.replace(chr(KEPT + number), whole[number])
+    return found.lstrip("*&").replace("{anonymous}", "(anonymous)") or name
+
+
+KEPT, ARGUMENTS = 0xE000, "\uf8ff"
+"""Characters for private use, in place of parts of a name that are kept whole, and of arguments."""
+
+OPERATOR = re.compile(
+    r"(?<!\w)operator(?: ?(?:\(\)|\[\]|<=>|<<=|>>=|->\*|<<|>>|->|\+\+|--|&&|\|\||[-+*/%^&|!=<>]=|[-+*/%^&|~!=<>,])"
+    r"| \w[\w:]*[ *&\[\]]*(?=\())"
+)
+"""The name of an operator of C++."""
+
+BRACES = re.compile(r"\{[^{}]*\}")
+"""A lambda, or a namespace without a name."""
 
 
 def _demangled(name: str) -> str:
