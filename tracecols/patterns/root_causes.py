@@ -72,7 +72,7 @@ declare(
     advice=BALANCE,
     part="root causes",
 )
-for id, parent, title, whose, of in (
+for id, parent, title, whose, more in (
     ("delay_mpi", "delay", "MPI", "others in MPI", {"needs": "mpi"}),
     ("delay_p2p", "delay_mpi", "Point-to-point", "others in point-to-point communication", {}),
     ("delay_collective", "delay_mpi", "Collective", "others in collective communication", {}),
@@ -86,7 +86,7 @@ for id, parent, title, whose, of in (
         {"needs": "devices", **ONLY_EXACT},
     ),
 ):
-    declare(id, parent, title, f"Waiting time of {whose}.", SumOf(), **of)
+    declare(id, parent, title, f"Waiting time of {whose}.", SumOf(), **more)
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
     ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, number_chronologically, occurrence
+from tracecols.enhance.dataflow.grouping import Segments, combine, number_chronologically, occurrence
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST_MEMBERS, MEMBER_BYTES, Bucket, Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
@@ -144,8 +144,7 @@ def outgoing_members(
             "call_path": pick(calls.call_path, call),
         },
     )
-    group, first = number(channel)
-    of = Segments(group, first.size)
+    of, first = Segments.of(channel)
     return OutgoingMembers(spill.keep(rows, _RELATIVE), channel[first], of.count(), of.min(k), of.max(k) + 1)
 
 
@@ -156,8 +155,7 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None)
         return [EVERYTHING]
     most = BUCKET_ROWS if memory is None else min(BUCKET_ROWS, max(memory // MEMBER_BYTES, LEAST_MEMBERS))
     channel = np.concatenate([p.communicator for p in outgoing])
-    group, first = number(channel)
-    of = Segments(group, first.size)
+    of, first = Segments.of(channel)
     size = of.sum(np.concatenate([p.size for p in outgoing]))
     # the operations of a trace slice are not numbered from 0
     starts = of.min(np.concatenate([p.first for p in outgoing]))
@@ -290,9 +288,8 @@ def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
     world = facts.communicators.world[facts.process[location]]
     if (~init).any() and leave[~init].min() >= enter[~init].max():
         world = np.where(init, world, -1)
-    group, first = number(2 * world + init)
-    together = Segments(group, first.size)
-    latest, earliest = together.max(enter)[group], together.min(leave)[group]
+    together, _ = Segments.of(2 * world + init)
+    latest, earliest = together.max(enter)[together.group], together.min(leave)[together.group]
     return CompoundTable(
         STARTUPS,
         rows.size,

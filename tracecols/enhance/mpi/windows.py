@@ -80,9 +80,8 @@ def match_window_collectives(
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     # on MPI_COMM_SELF, each process has a separate window
     channel = facts.communicators.channel(pick(communicator, window), process)
-    instance, head = number(combine(window, channel, k))
-    n = head.size
-    segments = Segments(instance, n)
+    segments, head = Segments.of(combine(window, channel, k))
+    instance, n = segments.group, head.size
     enter = pick(call_instances.enter_time, call)
     call_path = pick(call_instances.call_path, call)
     rank = facts.order.rank(e.row[end], e.time[end])

@@ -37,18 +37,14 @@ Rows = TypeVar("Rows", bound=NamedTuple)
 BATCH = 1 << 20
 """Events per kernel call."""
 
-
 JOINS_ALL = mask_of(k for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds of events whose call instances are joined across all processes at once."""
-
 
 SIDE_FAMILIES = ("p2p", "collectives", "locks", "rma")
 """Side tables of attributed events other than those of threads, tasks and metrics."""
 
-
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
 """Columns of call instances whose values are close to those of another column (see `Spill.keep`)."""
-
 
 NOTED = [stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED, stacks.N_NESTED]
 """Elements of the state that are results."""

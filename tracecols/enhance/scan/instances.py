@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
-from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
+from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import ANY, WITHIN, step
 from tracecols.enhance.scan.batches import next_events, runs_of, scan_batch
@@ -215,8 +215,7 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
         real = call_path >= 0
         call_path, location, is_inherited = call_path[real], location[real], is_inherited[real]
         exclusive, visits = exclusive[real], visits[real]
-    group, first = number(combine(location, call_path))
-    segments = Segments(group, first.size)
+    segments, first = Segments.of(combine(location, call_path))
     return CompoundTable(
         PROFILE,
         first.size,

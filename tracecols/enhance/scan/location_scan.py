@@ -35,7 +35,6 @@ from tracecols.work.large import LargeArrays
 FOREIGN = -2
 """Codes less than or equal to this refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
 
-
 ACTION = action_table(
     actions.PUSH,
     actions.POP,
@@ -52,7 +51,6 @@ ACTION = action_table(
 )
 """Action of each kind of event in the scan of a location."""
 
-
 ATTRIBUTED: Mask = mask_of(
     actions.kinds_that(
         actions.FORK,
@@ -67,19 +65,15 @@ ATTRIBUTED: Mask = mask_of(
 )
 """Kinds of attributed events; (256,) bool."""
 
-
 IS_TEAM_BEGIN: Mask = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
 """Kinds of events with which a thread begins in a team; (256,) bool."""
-
 
 IS_OF_TEAM = IS_FORK | IS_JOIN
 """Kinds of events that fork and join teams; (256,) bool."""
 
-
 FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, actions.TEAM_END
 """Actions for a thread whose FORKs begin its teams, because no other events do."""
-
 
 FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
 """Initial state of a scan."""
@@ -104,7 +98,6 @@ def tasks_of(n: int) -> stacks.Tasks:
 ONE_TASK = tasks_of(1)
 """The implicit task of a location that never switches between tasks; never written to."""
 
-
 IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN))
 """Kinds of events in traces that record the program and its threads."""
 
@@ -122,15 +115,12 @@ def flush_stops_of(store: Store, locations: Ints) -> list[Ints]:
 CHAIN = 64
 """Maximum number of call paths above those of a stack: of the program and of explicit tasks."""
 
-
 LARGE_TABLE = 1 << 14
 """A hash table of call paths with more entries is not reused: otherwise every location would need as much memory as the
 one with the most call paths."""
 
-
 OWN = [stacks.N_NODES, stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.N_PHASES]
 """Elements of the state that count the rows a location has in the buffers, in the order of `ScanBuffers.filled`."""
-
 
 NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 """Used if no pointer columns are requested."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, positions, preceding
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.gaps import IS_ACQUIRE
@@ -39,12 +39,8 @@ def match_locks(
     process = facts.process[e.location]
     key = combine(process, e.lock)
     order = facts.order.argsort(e.row, e.time, key)
-    same = key[order[1:]] == key[order[:-1]]
-    lockptr = np.full(key.size, -1, np.int64)
-    lockptr[order[1:][same]] = e.row[order[:-1][same]]
-    lockptr_time = np.full(key.size, -1, np.int64)
-    lockptr_time[order[1:][same]] = e.time[order[:-1][same]]
-
+    before = preceding(key, order)
+    lockptr, lockptr_time = pick(e.row, before), pick(e.time, before)
     is_acquire = IS_ACQUIRE[e.kind]
     # acquisitions that the source does not number are numbered here, from 1
     counted = np.cumsum(is_acquire[order])
