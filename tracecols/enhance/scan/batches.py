@@ -26,7 +26,6 @@ from tracecols.enhance.scan.location_scan import (
 )
 from tracecols.enhance.scan.teams import IS_FORK
 from tracecols.kernels import arrays, stacks
-from tracecols.kernels.gaps import Gaps
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask, offsets_of
@@ -170,8 +169,8 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
         found = scan.result
         found.program, found.bad_exits, found.open, found.disordered, found.nested = of_state
         if scan.samples.size:
-            entry = paths.entry[slice(*rows[0])]
-            found.gaps = _gaps_of(scan, entry, _between(buffers.calls, *rows[1]), _between(attributed, *rows[2]))
+            of_calls, of_events = _between(buffers.calls, *rows[1]), _between(attributed, *rows[2])
+            found.gaps = find_gaps(scan, paths.entry[slice(*rows[0])], of_calls, of_events)
         if has_phases:
             found.phase_begin, found.phase_end = (edges[slice(*of_phases)] for edges in phases)
         found.paths, found.calls, found.events, found.global_calls = (
@@ -186,14 +185,6 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
 def _between(columns: Rows, start: int, stop: int) -> Rows:
     """Return some rows of named columns."""
     return arrays.first(arrays.after(columns, start), stop - start)
-
-
-def _gaps_of(
-    scan: RunningScan, entry: NDArray[np.int32], calls: stacks.CallInstances, events: stacks.AttributedEvents
-) -> Gaps | None:
-    """Find the moments at which a location may be divided; `entry` is that of each of its call paths."""
-    role = scan.regions.construct[scan.regions.of_entry[np.maximum(entry, 0)]].astype(np.int8)
-    return find_gaps(scan.store, scan.location, scan.samples, calls, events, scan.begins, scan.begun, role)
 
 
 def _global_calls(

@@ -145,32 +145,19 @@ class ScanBuffers:
     (`stacks.scan_locations`).
     """
 
-    frames: stacks.Frames
-    paths: stacks.CallPaths
-    table: NDArray[np.int32]
-    calls: stacks.CallInstances
-    attributed: stacks.AttributedEvents
-    team_stack: Ints
+    frames: stacks.Frames = field(default_factory=lambda: pools.linked(stacks.Frames, 64))
+    paths: stacks.CallPaths = field(default_factory=lambda: arrays.zeros(stacks.CallPaths, 256))
+    table: NDArray[np.int32] = field(default_factory=lambda: np.zeros(512, np.int32))
+    calls: stacks.CallInstances = field(default_factory=lambda: arrays.zeros(stacks.CallInstances, 1 << 12))
+    attributed: stacks.AttributedEvents = field(default_factory=lambda: arrays.zeros(stacks.AttributedEvents, 1 << 12))
+    team_stack: Ints = field(default_factory=lambda: np.full(16, -1, np.int64))
     chain: Ints = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
     begin: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
     end: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
     ended: list[RunningScan] = field(default_factory=list)
     filled: Ints = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
     large: LargeArrays = field(default_factory=LargeArrays)
-
-    @classmethod
-    def make(cls, large: LargeArrays | None = None) -> ScanBuffers:
-        """Create small buffers; those that grow with a location are allocated by `large`, by default in memory."""
-        found = cls(
-            pools.linked(stacks.Frames, 64),
-            arrays.zeros(stacks.CallPaths, 256),
-            np.zeros(512, np.int32),
-            arrays.zeros(stacks.CallInstances, 1 << 12),
-            arrays.zeros(stacks.AttributedEvents, 1 << 12),
-            np.full(16, -1, np.int64),
-        )
-        found.large = LargeArrays() if large is None else large
-        return found
+    """Allocates those that grow with a location."""
 
     def grow(self, state: Ints) -> None:
         """Double the buffers that are full, for the location with this state."""
@@ -214,7 +201,7 @@ class ScanBuffers:
     def clear(self) -> None:
         """Replace the buffers of call paths by small ones if they grew beyond `LARGE_TABLE`."""
         if self.table.size > LARGE_TABLE:
-            fresh = ScanBuffers.make()
+            fresh = ScanBuffers()
             self.frames, self.paths, self.table, self.chain = fresh.frames, fresh.paths, fresh.table, fresh.chain
             self.filled[stacks.FREE_FRAME] = 0
 
@@ -231,7 +218,7 @@ class BufferPool:
         try:
             return self._free.pop()
         except IndexError:
-            return ScanBuffers.make(self._large)
+            return ScanBuffers(large=self._large)
 
     def give(self, buffers: ScanBuffers) -> None:
         """Take buffers back."""
@@ -316,6 +303,10 @@ class RunningScan:
         Locations that fork teams in which it begins.
     n_known : int
         Number of its begins in teams whose call paths are known (`inherit`).
+    samples : (n_samples,) int64
+        Times, ascending, after which the location may be divided (`enhance.scan.gaps`).
+    begun : TeamBegins
+        Its begins in teams if samples are given; empty if FORKs begin teams, then for all threads of the process.
     """
 
     def __init__(
