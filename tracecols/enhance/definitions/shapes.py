@@ -177,10 +177,9 @@ def factorizations(n: int, most: int = N_DIMENSIONS) -> Iterator[tuple[int, ...]
     if n > 1:
         yield (n,)
     if most > 1:
-        for first in range(2, n // 2 + 1) if n < 64 else _divisors(n):
-            if n % first == 0:
-                for others in factorizations(n // first, most - 1):
-                    yield (first, *others)
+        for first in _divisors(n):
+            for others in factorizations(n // first, most - 1):
+                yield (first, *others)
 
 
 def _divisors(n: int) -> list[int]:

@@ -22,7 +22,7 @@ from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
-from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, ForkSpans, TeamBegins, TeamEvents, Teams
+from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, LATE, ForkSpans, TeamBegins, TeamEvents, Teams
 from tracecols.errors import StoreError
 from tracecols.kernels import actions, arrays, pools, stacks
 from tracecols.kernels.actions import action_table
@@ -288,6 +288,44 @@ class LocationScan:
         return self.store.damaged(f"location {self.location}: {what}")
 
 
+class ForkedTeams:
+    """The teams of a thread whose begins are not recorded: between the FORKs of another location and their JOINs."""
+
+    def __init__(self, spans: ForkSpans, order: EventOrder) -> None:
+        self._spans, self._order, self._last_join = spans, order, np.maximum.accumulate(spans.join_time)
+        self._start, self._stop = (np.full(spans.fork_row.size, LATE) for _ in range(2))
+        self._n_over = 0
+
+    def rows(self, base: int, time: Ints) -> tuple[Ints, Ints]:
+        """Return the rows between which the thread belongs to each team, as far as its events until now show; its next
+        events begin with row `base`, at the times `time`."""
+        spans, start, stop = self._spans, self._start, self._stop
+        if not time.size:
+            return start, stop
+        time = self._order.times_of(base, time)
+        # teams that were joined before this batch are over; nested ones are joined before those around them
+        low = int(np.searchsorted(self._last_join, time[0]))
+        high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
+        stop[self._n_over : low] = 0
+        self._n_over = max(low, self._n_over)
+        for bounds, row, at in (
+            (start, spans.fork_row[low:high], spans.fork_time[low:high]),
+            (stop, spans.join_row[low:high], spans.join_time[low:high]),
+        ):
+            # among events at the time of a FORK or JOIN, those of the forking thread, the master, come first
+            bound = np.searchsorted(time, at)
+            n = np.searchsorted(time, at, "right") - bound
+            of = np.flatnonzero((n > 0) & self._order.is_listed(row))
+            if of.size:
+                n = n[of]
+                k = np.repeat(np.arange(of.size), n)
+                tied = base + ranges(bound[of], n)
+                before = self._order.tie_order(tied) < self._order.tie_order(row[of])[k]
+                bound[of] += np.bincount(k[before], minlength=of.size)
+            bounds[low:high] = np.where(row >= 0, base + bound, LATE)
+        return start, stop
+
+
 class RunningScan:
     """The pass over one location: `enter_threads`, then `advance_together` until `result` is done.
 
@@ -329,9 +367,7 @@ class RunningScan:
         self._events_of_teams, self.fork_rows = teams.events, teams.fork_rows_of(location)
         self.at = 0
         self._master, self._fork = teams.masters_of(location)
-        self._spans: ForkSpans | None = None
-        self._interval_start = self._interval_stop = self._last_join = NOTHING
-        self._n_over = 0
+        self._forked: ForkedTeams | None = None
         self.depends = self._parents = self._programs = self._team_periods = NOTHING
         self.n_known = self._master.size
         if self.n_known:
@@ -410,7 +446,7 @@ class RunningScan:
             self._task_slots,
             self._parents,
             self._programs,
-            *self._team_intervals(time),
+            *((NOTHING, NOTHING) if self._forked is None else self._forked.rows(int(self.state[stacks.ROW]), time)),
             self._team_periods,
         )
 
@@ -419,47 +455,13 @@ class RunningScan:
         self.at += n
         self.buffers, self.tasks = buffers, tasks
 
-    def _team_intervals(self, time: Ints) -> tuple[Ints, Ints]:
-        """Find the rows between which this thread belongs to teams of another thread, as far as the batch shows."""
-        spans = self._spans
-        if spans is None or not time.size:
-            return self._interval_start, self._interval_stop
-        base = int(self.state[stacks.ROW])
-        time = self.order.times_of(base, time)
-        start, stop = self._interval_start, self._interval_stop
-        # teams that were joined before this batch are over; nested ones are joined before those around them
-        low = int(np.searchsorted(self._last_join, time[0]))
-        high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
-        stop[self._n_over : low] = 0
-        self._n_over = max(low, self._n_over)
-        for bounds, row, at in (
-            (start, spans.fork_row[low:high], spans.fork_time[low:high]),
-            (stop, spans.join_row[low:high], spans.join_time[low:high]),
-        ):
-            # among events at the time of a FORK or JOIN, those of the forking thread, the master, come first
-            bound = np.searchsorted(time, at)
-            n = np.searchsorted(time, at, "right") - bound
-            of = np.flatnonzero((n > 0) & self.order.is_listed(row))
-            if of.size:
-                n = n[of]
-                k = np.repeat(np.arange(of.size), n)
-                tied = base + ranges(bound[of], n)
-                before = self.order.tie_order(tied) < self.order.tie_order(row[of])[k]
-                bound[of] += np.bincount(k[before], minlength=of.size)
-            bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)
-        return start, stop
-
     def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
         """Look up the call paths of teams whose masters have been scanned far enough; return whether the scan of the
         location can continue."""
         if self.forker not in (-1, self.location):
-            if self._spans is None and others[self.forker].done:
-                self._spans = forks_of(others[self.forker], self._events_of_teams, self.order)
-                self._last_join = np.maximum.accumulate(self._spans.join_time)
-                n = self._spans.fork_row.size
-                self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
-                self._n_over = 0
-                at = self._spans.node.astype(np.int64)
+            if self._forked is None and others[self.forker].done:
+                spans = forks_of(others[self.forker], self._events_of_teams, self.order)
+                self._forked, at = ForkedTeams(spans, self.order), spans.node.astype(np.int64)
                 inherited = FOREIGN - (self.forker << 32 | np.maximum(at, 0))
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
                 self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
@@ -467,7 +469,7 @@ class RunningScan:
                 if not self.divider.by_time:
                     self._team_periods = pick(others[self.forker].paths.column("period"), at).astype(np.int64)
                 self.n_known = self._parents.size
-            return self._spans is not None or give_up
+            return self._forked is not None or give_up
         if self.n_known == self._master.size:
             return True
         unknown = slice(self.n_known, None)
