@@ -136,14 +136,12 @@ class Names:
         return f"rank {m.rank[row]}"
 
     def communicator(self, number: int) -> str:
-        """Return the name of a communicator or team."""
         if not 0 <= number < len(self._communicators):
             return "an unknown communicator"
         name = self._communicators[number]
         return f"communicator {number} '{name}'" if name else f"communicator {number}"
 
     def region(self, number: int) -> str:
-        """Return the name of a region."""
         return f"'{self.model.regions.name[number]}'" if number >= 0 else "an unnamed region"
 
     def call_path(self, number: int) -> str:
@@ -151,7 +149,6 @@ class Names:
         return self.region(int(self.model.call_paths.region[number])) if number >= 0 else "no region"
 
     def op(self, number: int) -> str:
-        """Return the name of a collective operation."""
         return COLLECTIVE_OPS[number] if 0 <= number < len(COLLECTIVE_OPS) else f"operation {number}"
 
 

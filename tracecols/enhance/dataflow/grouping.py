@@ -130,11 +130,9 @@ class Segments:
         return result.astype(values.dtype, copy=False)
 
     def max(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the largest value of each group; (n_groups,)."""
         return self._reduce(values, groups.MAX, np.iinfo(np.int64).min)
 
     def min(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the smallest value of each group."""
         return self._reduce(values, groups.MIN, np.iinfo(np.int64).max)
 
     def sum(self, values: NDArray[Any]) -> Ints:
@@ -142,15 +140,12 @@ class Segments:
         return self._reduce(values.astype(np.int64, copy=False), groups.SUM, 0)
 
     def any(self, values: Mask) -> Mask:
-        """Return whether any value of each group is true."""
         return self.sum(values) > 0
 
     def first(self) -> Ints:
-        """Return the first element of each group."""
         return self.min(np.arange(self.group.size))
 
     def count(self) -> Ints:
-        """Count the elements of each group."""
         return np.bincount(self.group, minlength=self.n_groups)
 
     def median(self, values: Ints) -> Ints:

@@ -62,7 +62,6 @@ class StoredColumn(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the file."""
         return self.n * self.dtype.itemsize if self.codes is None else WORD * int(self.codes.starts[-1])
 
 
@@ -79,7 +78,6 @@ class _Layout(NamedTuple):
 
     @property
     def n_coded(self) -> int:
-        """Number of columns that are encoded."""
         return sum(k >= 0 for k in self.coded)
 
 

@@ -195,7 +195,6 @@ def _n_edges(sizes: Sequence[int], periodic: Sequence[bool]) -> int:
 
 
 def _kind(sizes: Sequence[int], periodic: Sequence[bool]) -> str:
-    """Return the name of the kind of a grid."""
     if len(sizes) == 1:
         return "ring" if periodic[0] else "line"
     if len(sizes) > 2 and set(sizes) == {2}:

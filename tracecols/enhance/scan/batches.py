@@ -183,7 +183,6 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
 
 
 def _between(columns: Rows, start: int, stop: int) -> Rows:
-    """Return some rows of named columns."""
     return arrays.first(arrays.after(columns, start), stop - start)
 
 

@@ -73,7 +73,6 @@ class Divider:
 
     @property
     def n_spans(self) -> int:
-        """Number of spans of each location."""
         return self.edges.size + 3
 
     @property

@@ -52,7 +52,6 @@ class ThreadEvents:
 
     @property
     def is_begin(self) -> Mask:
-        """Mask of the events that begin a team."""
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
 
@@ -88,7 +87,6 @@ class TeamEvents:
         self.forks: dict[int, ForkSpans] = {}
 
     def at(self, location: int) -> ThreadEvents:
-        """Return the events of a location."""
         here = slice(int(self.start[location]), int(self.start[location + 1]))
         return ThreadEvents(self.all.row[here], self.all.kind[here], self.all.team[here])
 
