@@ -7,7 +7,7 @@ operations is a slice of every partition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -174,20 +174,21 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None)
     return [Bucket(number, low, high) for number, (low, high) in enumerate(edges)]
 
 
+def _member_columns(bucket: Bucket, every: Sequence[OutgoingMembers]) -> Callable[[str], NDArray[Any]]:
+    """Return a function that reads a column of the participants in a range of keys."""
+    several = len(every) > 1
+    spans = [
+        o.members.search("key", [bucket.low, bucket.high]).tolist() if several else (0, len(o.members)) for o in every
+    ]
+    return lambda name: joined([o.members.rows(name, *span) for o, span in zip(every, spans, strict=True)])
+
+
 @step(BUCKET, "collectives", "collective_members")
 def match_collectives(
     facts: Facts, bucket: Bucket, every_outgoing_members: Sequence[OutgoingMembers]
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of the collective operations in a range of keys, and of their participants."""
-    several = len(every_outgoing_members) > 1
-    spans = [
-        o.members.search("key", [bucket.low, bucket.high]).tolist() if several else (0, len(o.members))
-        for o in every_outgoing_members
-    ]
-
-    def member(name: str) -> NDArray[Any]:
-        return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
-
+    member = _member_columns(bucket, every_outgoing_members)
     # read once, and not through the tables: a column that refers to its table would keep the data of the table alive
     # until the next garbage collection
     begin_time, rank, location = (cache(partial(member, name)) for name in ("begin_time", "rank", "location"))
@@ -199,11 +200,6 @@ def match_collectives(
     size = facts.communicators.size_of(communicator[head])
     n_members = segments.count()
     disagree = participants_disagree(facts.communicators, segments, communicator[head], op, root)
-    counts = {
-        "collective operations that lack participants": int((n_members < size).sum()),
-        "collective operations whose participants disagree": int(disagree.sum()),
-        "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
-    }
     table = CompoundTable(
         COLLECTIVES,
         head.size,
@@ -223,7 +219,11 @@ def match_collectives(
             "first_end": lambda: segments.min(member("end")),
             "on_device": lambda: facts.locations.is_device[location()[head]],
         },
-        counts,
+        {
+            "collective operations that lack participants": int((n_members < size).sum()),
+            "collective operations whose participants disagree": int(disagree.sum()),
+            "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
+        },
     )
     members = CompoundTable(
         COLLECTIVE_MEMBERS,

@@ -82,15 +82,12 @@ def match_nonblocking(
     columns = ["op", "communicator", "root", "sent", "received", "request"]
     e = attributed_events(facts, scans, members, call_instances, "collectives", columns)
     e = e.take(np.flatnonzero(mask_of(KINDS)[e.kind]))
-    process = facts.process[e.location]
-    order = facts.order.argsort(e.row, e.time, process)
-    e, process = e.take(order), process[order]
+    e = e.take(facts.order.argsort(e.row, e.time, facts.process[e.location]))
     starts = e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
-    start, done = pairs_of(combine(process, e.request), starts, ~starts)
-    communicator, process = e.communicator[done], process[start]
+    start, done = pairs_of(combine(facts.process[e.location], e.request), starts, ~starts)
+    communicator, process = e.communicator[done], facts.process[e.location[start]]
     channel = facts.communicators.channel(communicator, process)
-    k = occurrence(combine(process, channel))
-    k = facts.numbering.number(Numbered.NONBLOCKING, k, process, communicator)
+    k = facts.numbering.number(Numbered.NONBLOCKING, occurrence(combine(process, channel)), process, communicator)
     of, head = Segments.of(combine(channel, k))
     operation, complete = of.group, of.count() == facts.communicators.size_of(communicator[head])
     group = facts.communicators.group_of(communicator, process)
