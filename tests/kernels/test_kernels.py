@@ -145,7 +145,7 @@ def test_first_smaller__finds_who_is_overtaken(messages):
 def buffers(tiny):
     """Return the buffers that a scan begins with, or the smallest ones that can grow."""
     if not tiny:
-        return ScanBuffers.make()
+        return ScanBuffers()
     return ScanBuffers(
         pools.linked(stacks.Frames, 1),
         arrays.zeros(stacks.CallPaths, 4),
@@ -366,7 +366,7 @@ def test_scan__is_the_same_for_every_split_into_batches(monkeypatch):
 def test_scan__counts_exits_that_do_not_match():
     # r0 is left as r2, and there is an EXIT without ENTER
     store = OneLocation([(ENTER, 0, 0), (EXIT, 1, 2), (EXIT, 1, 0), (ENTER, 1, 1)])
-    one, used = new_scan(store), ScanBuffers.make()
+    one, used = new_scan(store), ScanBuffers()
     assert scan_batch([one], store.columns, np.array([4]), used, True) == 1
     keep_results(used, Spill())
     assert (one.result.bad_exits, one.result.open) == (2, 1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.analysis.opened import OpenedTrace
-from tracecols.enhance.dataflow.grouping import Segments, combine, number
+from tracecols.enhance.dataflow.grouping import Segments, combine
 from tracecols.enhance.scan.call_paths import CallPaths
 from tracecols.errors import AnalysisError
 from tracecols.findings.cause import PHASES
@@ -233,8 +233,7 @@ def _is_same(one: Facts, other: Facts, call_paths: CallPaths) -> bool:
 def _sum(causes: Sequence[Facts]) -> Facts:
     """Add up what a cause gains and explains in some pieces; the rest is that of the piece where it gains most."""
     call_path, location, ticks, in_calls = (np.concatenate(c) for c in zip(*map(_explained, causes), strict=True))
-    group, first = number(combine(call_path + 1, location))
-    cells = Segments(group, first.size)
+    cells, first = Segments.of(combine(call_path + 1, location))
     best: Facts = max(causes, key=_weight)
     return {
         **best,

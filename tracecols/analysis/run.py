@@ -37,7 +37,6 @@ a progress callback, called with the finished and the total work."""
 
 
 def unwatched(_what: str) -> AbstractContextManager[None]:
-    """Watch nothing."""
     return nullcontext()
 
 

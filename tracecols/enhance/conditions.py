@@ -17,11 +17,21 @@ import numpy as np
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Column, Columns, ColumnSource, CompoundTable, pick
 from tracecols.enhance.dataflow.edges import EdgeCollector, Rows
-from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, number, pair_nested, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, lookup, pair_nested, positions
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, CLOCKS, GLOBAL, RECEIVE, WITHIN, step
 from tracecols.enhance.definitions.regions import IS_BARRIER
-from tracecols.enhance.mpi.waits import BARRIER, EARLY, N_TO_N, N_TO_ONE, ONE_TO_N, SCAN, directions, groups_that_wait
+from tracecols.enhance.mpi.waits import (
+    BARRIER,
+    EARLY,
+    N_TO_N,
+    N_TO_ONE,
+    ONE_TO_N,
+    SCAN,
+    directions,
+    groups_that_wait,
+    latest_of_lower_ranks,
+)
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.teams import LATE, Teams, events_in_teams
 from tracecols.enhance.threads.created import times_of
@@ -94,8 +104,7 @@ class ConditionCollector:
 def add_pairs(parts: Sequence[dict[str, Rows]]) -> Columns:
     """Add up conditions by kind and pair of locations, in their order."""
     c = {name: np.concatenate([np.zeros(0, np.int64), *(p[name] for p in parts)]) for name in PAIR}
-    group, first = number(combine(*(c[name] for name in PAIR[:3])))
-    segments = Segments(group, first.size)
+    segments, first = Segments.of(combine(*(c[name] for name in PAIR[:3])))
     order = np.lexsort([c[name][first] for name in PAIR[2::-1]])
     columns = {name: c[name][first][order] for name in PAIR[:3]}
     columns |= {name: segments.sum(c[name])[order] for name in ("n_conditions", "n_violations")}
@@ -152,25 +161,15 @@ class Dependence(NamedTuple):
             at = segments.min(np.where(gives & (m.begin_time == last), np.arange(n), n))[awaited]
             latest = np.where(takes & (at < n), at, -1)
             at = np.flatnonzero(prefix)
-            latest[at] = _latest_before(m.collective[at], m.rank[at], m.begin_time[at], m.sent[at] > 0, at)
+            # senders of lower ranks: each member once as a sender, and once before it as one that depends on others
+            _, of = latest_of_lower_ranks(
+                np.tile(m.collective[at], 2),
+                np.append(2 * m.rank[at] + 1, 2 * m.rank[at]),
+                np.tile(m.begin_time[at], 2),
+                np.append(m.sent[at] > 0, np.zeros(at.size, bool)),
+            )
+            latest[at] = np.append(at, np.full(at.size, -1))[of[at.size :]]
         return cls(gives | (prefix & (m.sent > 0)), takes | prefix, prefix, latest)
-
-
-def _latest_before(group: Rows, rank: Rows, begin: Rows, sends: Mask, row: Rows) -> Rows:
-    """Find for each element the element of its group that begins last among the senders of lower ranks; its row, or
-    -1."""
-    n = row.size
-    order = np.lexsort((rank, group))
-    by_begin = np.lexsort((-rank, begin))
-    place = positions(by_begin)
-    # values of different groups are far apart, so that one running maximum serves all groups
-    floor = group[order] * (n + 1)
-    running = np.maximum.accumulate(floor + np.where(sends[order], place[order] + 1, 0)) if n else floor
-    before = np.append(0, running[:-1])[:n]
-    found = np.where(before > floor, before - floor - 1, -1)
-    result = np.empty(n, np.int64)
-    result[order] = pick(row[by_begin], found)
-    return result
 
 
 @step(BUCKET, "collective_conditions")

@@ -19,9 +19,9 @@ from tracecols.enhance.mpi.collectives import MEMBER
 from tracecols.enhance.mpi.file_operations import MANAGES
 from tracecols.enhance.mpi.messages import KEY, RECEIVES, RECV_HALF, SEND_HALF, SENDS
 from tracecols.enhance.mpi.polls import AWAITED, POLL
+from tracecols.enhance.scan.gaps import IS_ACQUIRE
 from tracecols.enhance.scan.location_scan import ATTRIBUTED
 from tracecols.enhance.threads.created import KINDS as LIVES
-from tracecols.enhance.threads.locks import ACQUIRE
 from tracecols.model.tables import STEP_OF, STEPS, read_by
 from tracecols.schema import EventKind, compound
 from tracecols.schema.causes import DELAYS
@@ -81,7 +81,7 @@ def _of_causes(
     n_events = int(store.manifest["n_events"])
     threads = {int(EventKind.THREAD_FORK), int(EventKind.OMP_FORK)} & set(kinds)
     n_regions = n_events // 2 if threads else 0
-    n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if ACQUIRE[k])
+    n_locks = store.definitions["locations"].num_rows + sum(n for k, n in kinds.items() if IS_ACQUIRE[k])
     n_operations = sum(n for k, n in kinds.items() if OF_OPERATIONS[k]) + kinds.get(int(EventKind.MPI_REQUEST_TEST), 0)
     n_lives = sum(kinds.get(int(k), 0) for k in LIVES)
     n_pairs = n_receives + n_sends + n_members + n_regions + n_locks + n_operations + n_lives

@@ -101,13 +101,11 @@ class Model:
         self.scans: Sequence[LocationScan] = given["scans"]
         self.members: Ints = given["members"]
         self._values = dict(given)
-        # models with other peculiarities; in such a model, the one it was made from and the names it does not share
-        # with that
-        self._others: dict[Quirks, Model] = {}
+        # the last model with other topologies, and with other peculiarities, each with these; in such a model, the one
+        # that it was made from and the names that it does not share with that
+        self._others: dict[str, tuple[Any, Model]] = {}
         self._shared: Model | None = None
         self._own: set[str] = set()
-        # the topologies that were last requested, and the model with them
-        self._placed: tuple[tuple[Topology, ...], Model] | None = None
         self._lock = RLock()
 
     def __repr__(self) -> str:
@@ -185,23 +183,25 @@ class Model:
     def with_topologies(self, more: Sequence[Topology]) -> Model:
         """Return a model of the same trace with further topologies in front of its own; it shares all values, since no
         step reads topologies."""
-        with self._lock:
-            if self._placed is None or self._placed[0] != tuple(more):
-                other = self._like(facts=replace(self.facts, topologies=(*more, *self.facts.topologies)))
-                other._shared = self
-                self._placed = tuple(more), other
-            return self._placed[1]
+        facts = replace(self.facts, topologies=(*more, *self.facts.topologies))
+        return self._sharing("facts", facts, tuple(more), set())
 
     def with_quirks(self, quirks: Quirks) -> Model:
         """Return a model of the same trace with other peculiarities of root causes; it shares the values that do not
         depend on them."""
         if quirks == self._values["quirks"]:
             return self
+        return self._sharing("quirks", quirks, quirks, made_from("quirks"))
+
+    def _sharing(self, given: str, value: Any, key: Any, own: set[str]) -> Model:
+        """Return a model of which a given value differs, and the values `own` that depend on it; that for the last
+        `key` is kept."""
         with self._lock:
-            if quirks not in self._others:
-                other = self._others[quirks] = self._like(quirks=quirks)
-                other._shared, other._own = self, made_from("quirks")
-            return self._others[quirks]
+            if given not in self._others or self._others[given][0] != key:
+                other = self._like(**{given: value})
+                other._shared, other._own = self, own
+                self._others[given] = key, other
+            return self._others[given][1]
 
     def undivided(self) -> Model:
         """Return a model with the definitions and the call paths of the whole run, without periods; it has no

@@ -18,7 +18,8 @@ Column names keep their meaning: a column in seconds has another name than the c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,29 +53,41 @@ def shortened(name: str, ending: str) -> str:
     return f"{name.removesuffix(f'_{ending}')}_"
 
 
-def readable_names(table: Table, column: Column) -> tuple[str, ...]:
-    """Return the names of the readable columns made from a column; none if it is readable itself."""
-    name, target = column.name, column.target
+def readable_columns(table: Table, column: Column) -> dict[str, Callable[[Readable, NDArray[Any]], Any]]:
+    """Return by name the readable columns made from a column, as functions of `Readable` and its values; none if it is
+    readable itself."""
+    name, target, enum = column.name, column.target, column.enum
     if target == "locations":
         about = shortened(name, "location")
-        rank = f"{about}rank"
         # the rank of a participant is that in its communicator
-        return (f"world_{rank}" if rank in table.names else rank, f"{about}thread")
+        rank = f"world_{about}rank" if f"{about}rank" in table.names else f"{about}rank"
+        return {
+            rank: lambda r, values: r._of_location(column, r.rank, values),
+            f"{about}thread": lambda r, values: r._of_location(column, r.thread, values),
+        }
     if target == "processes":
         rank = f"{shortened(name, 'process')}rank"
-        others = (n for c in table.columns if c.target == "locations" for n in readable_names(table, c))
-        return () if rank in others else (rank,)
+        others = (n for c in table.columns if c.target == "locations" for n in readable_columns(table, c))
+        return {} if rank in others else {rank: lambda r, values: r._of_process(values)}
     if target == "call_paths" and name != "parent":
-        return (f"{shortened(name, 'call_path')}path",)
-    if target in NAMED or column.enum:
-        return (f"{name}_name",)
+        return {f"{shortened(name, 'call_path')}path": lambda r, values: r.paths(values, or_numbers=True)}
+    if target in NAMED:
+        return {f"{name}_name": lambda r, values: r.named(values, target)}
+    if enum:
+        return {f"{name}_name": lambda r, values: named_numbers(enum, values)}
     if target == TEXTS:
-        return (f"{name}_text",)
+        return {f"{name}_text": lambda r, values: r.named(values, TEXTS, "string")}
     if target == "markers":
-        return tuple(f"{name}_{what}" for what in OF_MARKERS)
+        return {f"{name}_{what}": partial(Readable.named, table=target, what=what) for what in OF_MARKERS}
     if column.unit == "ticks":
-        return (f"{shortened(name, 'time')}seconds" if name.endswith("time") else f"{name}_seconds",)
-    return ()
+        seconds = f"{shortened(name, 'time')}seconds" if name.endswith("time") else f"{name}_seconds"
+        return {seconds: Readable.duration if column.is_duration else Readable.seconds}
+    return {}
+
+
+def readable_names(table: Table, column: Column) -> tuple[str, ...]:
+    """Return the names of the readable columns made from a column; none if it is readable itself."""
+    return tuple(readable_columns(table, column))
 
 
 def n_readable(table: Table) -> int:
@@ -101,6 +114,13 @@ def named_rows(names: NDArray[np.object_], rows: NDArray[Any]) -> pd.Categorical
     codes = np.full(names.size + 1, -1, np.min_scalar_type(-max(unique.size, 1)))
     codes[found] = numbers
     return pd.Categorical.from_codes(codes[rows], categories=unique)
+
+
+def named_numbers(names: Sequence[str], numbers: NDArray[Any]) -> pd.Categorical:
+    """Return the names of numbers of an enumeration, null for -1 and numbers beyond it."""
+    if numbers.size and not (numbers.min() >= -1 and numbers.max() < len(names)):
+        numbers = np.where((numbers >= 0) & (numbers < len(names)), numbers.astype(np.int64), -1)
+    return named_rows(np.array(names, object), numbers)
 
 
 class Readable:
@@ -202,35 +222,18 @@ class Readable:
         return {c.name: self._columns_of(table, c, column) for c in table.columns}
 
     def _columns_of(self, table: Table, c: Column, column: Callable[[str], NDArray[Any]]) -> dict[str, Any]:
-        names = readable_names(table, c)
-        if not names:
+        made = readable_columns(table, c)
+        if not made:
             return {}
         values = column(c.name)
-        found: tuple[Any, ...]
-        if c.target == "locations":
-            found = tuple(self._of_location(c, of, values) for of in (self.rank, self.thread))
-            if self.subdomains is not None:
-                names = (*names, f"{shortened(c.name, 'location')}subdomain")
-                found = (*found, self.subdomain(values))
-        elif c.target == "processes":
-            rank = self._ranks_of(values)
-            found = (nullable(rank, rank < 0),)
-        elif c.target == "call_paths":
-            found = (self.paths(values, or_numbers=True),)
-        elif c.target in NAMED:
-            found = (self.named(values, c.target),)
-        elif c.target == TEXTS:
-            found = (self.named(values, TEXTS, "string"),)
-        elif c.target == "markers":
-            found = tuple(self.named(values, c.target, what) for what in OF_MARKERS)
-        elif c.enum:
-            known = c.enum
-            if values.size and not (values.min() >= -1 and values.max() < len(known)):
-                values = np.where((values >= 0) & (values < len(known)), values.astype(np.int64), -1)
-            found = (named_rows(np.array(known, object), values),)
-        else:
-            found = (self.duration(values) if c.is_duration else self.seconds(values),)
-        return dict(zip(names, found, strict=True))
+        found = {name: make(self, values) for name, make in made.items()}
+        if c.target == "locations" and self.subdomains is not None:
+            found[f"{shortened(c.name, 'location')}subdomain"] = self.subdomain(values)
+        return found
+
+    def _of_process(self, process: NDArray[Any]) -> Any:
+        rank = self._ranks_of(process)
+        return nullable(rank, rank < 0)
 
     def _of_location(self, c: Column, of: NDArray[np.int32], location: NDArray[Any]) -> Any:
         """Return ranks or threads of locations; locations of devices may have no rank."""

@@ -213,7 +213,6 @@ class Slice:
         return to_numpy(pa.chunked_array([self.rows(name, start, len(self) if stop is None else stop)]))
 
     def let_go(self) -> None:
-        """Release the pages of the file from memory."""
         let_go(self._pages)
 
 

@@ -33,6 +33,7 @@ from tracecols.enhance.dataflow.steps import Step, collect
 from tracecols.enhance.devices import tables as device_tables
 from tracecols.enhance.mpi import collectives, file_operations, messages, nonblocking, polls, processes, windows
 from tracecols.enhance.scan import instances, notes
+from tracecols.enhance.scan.gaps import IS_ACQUIRE
 from tracecols.enhance.scan.location_scan import ACTION
 from tracecols.enhance.threads import constructs, created, locks, ordered
 from tracecols.kernels.actions import PUSH
@@ -158,7 +159,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             TableSpec(compound.TEAMS, counts=True, order=("turn", "team")),
             TableSpec(compound.CONSTRUCTS, counts=True, order=("earliest_enter_time", "first_enter")),
             TableSpec(compound.CONSTRUCT_MEMBERS, _HERE, order=("enter",)),
-            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(locks.ACQUIRE)),
+            TableSpec(compound.LOCK_ACQUISITIONS, _HERE, counts=True, order=("acquire",), kinds=_kinds(IS_ACQUIRE)),
             TableSpec(compound.CREATED_THREADS, ("join_call_path", "join_location"), counts=True, order=("begin",)),
             TableSpec(compound.KERNELS, _HERE, counts=True, order=("enter_time", "enter")),
             TableSpec(compound.COPIES, _HERE, order=("begin_time", "event")),

@@ -33,7 +33,7 @@ from tracecols.enhance.mpi.waits import (
 from tracecols.enhance.scan.region_rules import RegionRule, called
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Variant, region_of
-from tracecols.patterns.found_by import Pattern
+from tracecols.patterns.found_by import Pattern, PatternFunction
 from tracecols.patterns.matches import Cause, Causes, Matches
 from tracecols.patterns.mpi import BARRIERS
 from tracecols.schema.enums import COLLECTIVE_OPS
@@ -294,24 +294,24 @@ def init_completion(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.where(m.is_init & (late > 0), severity=late)
 
 
-@declare(
+def startup_wait(model: Model, m: CompoundTable, parent: Matches, *, is_init: bool) -> Matches:
+    """From own enter to the latest enter, if the call is left."""
+    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
+    return parent.where((m.is_init == is_init) & (wait > 0) & (m.exit >= 0), severity=wait)
+
+
+declare(
     "mpi_init_wait",
     "mpi_init_exit",
     "Wait at Init",
     "Time in MPI initialisation until the last process has reached it.",
     Pattern("startups", since="enter_time", cause=partial(last_to_enter, is_init=True)),
     scalasca=None,
-    exact={},
+    exact={"is_init": True},
     advice="Start all processes together, and let them do less before they initialise MPI.",
     delay="delay_startup_aggregate",
-)
-def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own enter to the latest enter, if the call is left."""
-    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
-    return parent.where(m.is_init & (wait > 0) & (m.exit >= 0), severity=wait)
-
-
-@declare(
+)(startup_wait)
+declare(
     "mpi_finalize_wait",
     "mpi_init_exit",
     "Wait at Finalize",
@@ -320,11 +320,8 @@ def init_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     advice="Balance the work before the end of the program: processes that wait here have none left.",
     delay="delay_startup_aggregate",
     is_lost_in_reference=True,
-)
-def finalize_wait(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """From own enter to the latest enter, if the call is left."""
-    wait = np.minimum(m.latest_enter_time, m.exit_time) - m.enter_time
-    return parent.where(~m.is_init & (wait > 0) & (m.exit >= 0), severity=wait)
+    scalasca={"is_init": False},
+)(startup_wait)
 
 
 @declare(
@@ -342,69 +339,45 @@ def syncs_coll(model: Model, m: CompoundTable, parent: Matches) -> Matches:
     return parent.counted((m.sent == 0) & (m.received == 0) & ~is_of_handles & ~m.on_device)
 
 
-@declare(
-    "comms_cxch",
-    "comms_coll",
-    "Exchange",
-    "Number of collective operations as sender and receiver.",
-    Pattern("collective_members", since="begin_time"),
-    unit="occ",
-)
-def exchanges(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Sends and receives."""
-    return parent.counted((m.sent != 0) & (m.received != 0) & ~m.on_device)
+def transfers(doc: str, sends: bool, receives: bool) -> PatternFunction:
+    """Return the pattern of operations with payload by whether the participant sends, and whether it receives."""
+
+    def count(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+        return parent.counted(((m.sent != 0) == sends) & ((m.received != 0) == receives) & ~m.on_device)
+
+    count.__doc__ = doc
+    return count
 
 
-@declare(
-    "comms_csrc",
-    "comms_coll",
-    "As Source",
-    "Number of collective operations as sender only.",
-    Pattern("collective_members", since="begin_time"),
-    unit="occ",
-)
-def as_source(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Sends only."""
-    return parent.counted((m.sent != 0) & (m.received == 0) & ~m.on_device)
+for id, title, what, transfer in (
+    ("comms_cxch", "Exchange", "sender and receiver", transfers("Sends and receives.", True, True)),
+    ("comms_csrc", "As Source", "sender only", transfers("Sends only.", True, False)),
+    ("comms_cdst", "As Destination", "receiver only", transfers("Receives only.", False, True)),
+):
+    declare(
+        id,
+        "comms_coll",
+        title,
+        f"Number of collective operations as {what}.",
+        Pattern("collective_members", transfer, since="begin_time"),
+        unit="occ",
+    )
 
 
-@declare(
-    "comms_cdst",
-    "comms_coll",
-    "As Destination",
-    "Number of collective operations as receiver only.",
-    Pattern("collective_members", since="begin_time"),
-    unit="occ",
-)
-def as_destination(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Receives only."""
-    return parent.counted((m.sent == 0) & (m.received != 0) & ~m.on_device)
+def moved(column: str) -> PatternFunction:
+    """Return the pattern of the bytes that participants send or receive."""
+
+    def add(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+        return parent.where((m[column] > 0) & ~m.on_device, severity=m[column])
+
+    add.__doc__ = f"Bytes {column}."
+    return add
 
 
-@declare(
-    "bytes_cout",
-    "bytes_coll",
-    "Outgoing",
-    "Bytes sent in collective operations.",
-    Pattern("collective_members", since="begin_time"),
-    unit="bytes",
-)
-def bytes_out(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Bytes sent."""
-    return parent.where((m.sent > 0) & ~m.on_device, severity=m.sent)
-
-
-@declare(
-    "bytes_cin",
-    "bytes_coll",
-    "Incoming",
-    "Bytes received in collective operations.",
-    Pattern("collective_members", since="begin_time"),
-    unit="bytes",
-)
-def bytes_in(model: Model, m: CompoundTable, parent: Matches) -> Matches:
-    """Bytes received."""
-    return parent.where((m.received > 0) & ~m.on_device, severity=m.received)
+for id, title, column in (("bytes_cout", "Outgoing", "sent"), ("bytes_cin", "Incoming", "received")):
+    summary = f"Bytes {column} in collective operations."
+    found = Pattern("collective_members", moved(column), since="begin_time")
+    declare(id, "bytes_coll", title, summary, found, unit="bytes")
 
 
 @declare(

@@ -20,6 +20,7 @@ from tracecols.enhance.dataflow.columns import CompoundTable, pick
 from tracecols.enhance.dataflow.grouping import Segments, combine, pair_with_previous
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, RECEIVE, SEND, STAGES, WITHIN
 from tracecols.enhance.mpi.collectives import participants_disagree
+from tracecols.enhance.scan.gaps import IS_ACQUIRE
 from tracecols.enhance.scan.instances import LocationStacks, attributed_events, scan_location
 from tracecols.enhance.scan.tasks import COMPLETES, CREATES, name_tasks
 from tracecols.enhance.scan.tasks import NAMES as TASK_NAMES
@@ -53,9 +54,9 @@ class Violations:
     """Describes a violation, given its number, in words."""
 
     @staticmethod
-    def at(time: NDArray[Any], location: NDArray[Any], tell: Callable[[int], str]) -> Violations:
-        """Return violations whose times and locations are all known."""
-        return Violations(time.size, time, location, tell)
+    def at(rows: NDArray[Any], time: NDArray[Any], location: NDArray[Any], tell: Callable[[Any], str]) -> Violations:
+        """Return the violations at some rows, with their times and locations; `tell` describes that at a row."""
+        return Violations(rows.size, time, location.astype(np.int64), lambda i: tell(rows[i]))
 
 
 @dataclass(frozen=True)
@@ -135,14 +136,12 @@ class Names:
         return f"rank {m.rank[row]}"
 
     def communicator(self, number: int) -> str:
-        """Return the name of a communicator or team."""
         if not 0 <= number < len(self._communicators):
             return "an unknown communicator"
         name = self._communicators[number]
         return f"communicator {number} '{name}'" if name else f"communicator {number}"
 
     def region(self, number: int) -> str:
-        """Return the name of a region."""
         return f"'{self.model.regions.name[number]}'" if number >= 0 else "an unnamed region"
 
     def call_path(self, number: int) -> str:
@@ -150,7 +149,6 @@ class Names:
         return self.region(int(self.model.call_paths.region[number])) if number >= 0 else "no region"
 
     def op(self, number: int) -> str:
-        """Return the name of a collective operation."""
         return COLLECTIVE_OPS[number] if 0 <= number < len(COLLECTIVE_OPS) else f"operation {number}"
 
 
@@ -272,7 +270,7 @@ def forks(partition: Model, names: Names) -> Violations:
     of = np.flatnonzero(partition.teams.master < 0)
     begin = np.searchsorted(np.sort(teams.instance), of)
     begin = np.argsort(teams.instance, kind="stable")[begin]
-    location = teams.location[begin].astype(np.int64)
+    location = teams.location[begin]
     row = np.empty(of.size, np.int64)
     for at in distinct(location).tolist():
         events, mine = teams.events.at(at), location == at
@@ -280,7 +278,7 @@ def forks(partition: Model, names: Names) -> Violations:
     time = _times_of(partition, location, row)
     communicator = partition.teams.communicator
     return Violations.at(
-        time, location, lambda i: f"begins in {names.communicator(int(communicator[of[i]]))}, which has no FORK"
+        of, time, location, lambda k: f"begins in {names.communicator(int(communicator[k]))}, which has no FORK"
     )
 
 
@@ -307,12 +305,11 @@ def team_ends(partition: Model, names: Names) -> Violations:
     of = np.flatnonzero(~is_begin & ((begin < 0) | (pick(team, begin) != team)))
     time = _times_of(partition, location[of], e.row[chosen[of]])
 
-    def tell(i: int) -> str:
-        on, at = names.communicator(int(team[of[i]])), begin[of[i]]
-        inside = f"inside {names.communicator(int(team[at]))}" if at >= 0 else "outside of all teams"
-        return f"ends in {on} {inside}"
+    def tell(k: int) -> str:
+        inside = f"inside {names.communicator(int(team[begin[k]]))}" if begin[k] >= 0 else "outside of all teams"
+        return f"ends in {names.communicator(int(team[k]))} {inside}"
 
-    return Violations.at(time, location[of], tell)
+    return Violations.at(of, time, location[of], tell)
 
 
 @constraint("tasks that are completed again", "a task is completed once", "process", "OTF2 events")
@@ -329,12 +326,12 @@ def task_ends(partition: Model, _names: Names) -> Violations:
     of = 1 + np.flatnonzero(is_end[1:] & is_end[:-1] & (name[at[1:]] == name[at[:-1]]))
 
     def tell(i: int) -> str:
-        k, before = at[of[i]], location[at[of[i] - 1]]
+        k, before = at[i], location[at[i - 1]]
         number, creator = max(side["generation"][k], side["task"][k]), side["creator"][k]
         by = f" of thread {creator}" if creator >= 0 else ""
         return f"completes task {number}{by}, which location {before} has completed"
 
-    return Violations.at(time[of], location[at[of]], tell)
+    return Violations.at(of, time[of], location[at[of]], tell)
 
 
 @constraint("constructs that lack threads", "all threads of a team execute a construct", "process", "thesis 3.13, 3.19")
@@ -345,7 +342,7 @@ def construct_members(partition: Model, names: Names) -> Violations:
     of = np.flatnonzero(c.n_members < size)
     time, location = _first_member(m, "construct", "enter_time", of, len(c))
     return Violations.at(
-        time, location, lambda i: f"{names.region(int(c.region[of[i]]))}: {c.n_members[of[i]]} of {size[of[i]]} threads"
+        of, time, location, lambda k: f"{names.region(int(c.region[k]))}: {c.n_members[k]} of {size[k]} threads"
     )
 
 
@@ -366,16 +363,15 @@ def construct_order(partition: Model, names: Names) -> Violations:
     of = np.flatnonzero(segments.min(number[region]) != segments.max(number[region]))
     time, location = _first_member(m, "construct", "enter_time", of, len(c))
 
-    def tell(i: int) -> str:
-        mine = np.flatnonzero(m.construct == of[i])
-        other = mine[np.flatnonzero(number[region[mine]] != number[region[mine[0]]])[0]]
-        one = mine[0]
+    def tell(k: int) -> str:
+        mine = np.flatnonzero(m.construct == k)
+        one, other = mine[0], mine[np.flatnonzero(number[region[mine]] != number[region[mine[0]]])[0]]
         return (
             f"{names.region(int(region[one]))} at location {m.location[one]} is {names.region(int(region[other]))} "
             f"at location {m.location[other]}"
         )
 
-    return Violations.at(time, location, tell)
+    return Violations.at(of, time, location, tell)
 
 
 @constraint(
@@ -395,9 +391,6 @@ def thread_clocks(partition: Model, _names: Names) -> Violations:
     return Violations(int(pairs.n_violations[mine].sum()))
 
 
-ACQUIRES = (K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK)
-
-
 class _Locks:
     """The lock events of a partition, by lock in chronological order, and how often the lock is held before and after
     each event."""
@@ -412,7 +405,7 @@ class _Locks:
         self.key, self.lock, self.location, self.time, kind = (
             v[order] for v in (key, e.lock, e.location, e.time, e.kind)
         )
-        self.is_acquire = np.isin(kind, ACQUIRES)
+        self.is_acquire = IS_ACQUIRE[kind]
         self.follows = ~starts_run(self.key)
         change = np.where(self.is_acquire, 1, -1)
         total = np.cumsum(change)
@@ -437,8 +430,7 @@ def alternation(partition: Model, _names: Names) -> Violations:
     wrong = np.where(e.is_acquire, (e.held > 0) & ~(e.follows & same), ~e.follows | (e.held <= 0) | ~same)
     of = np.flatnonzero(wrong)
 
-    def tell(i: int) -> str:
-        at = of[i]
+    def tell(at: int) -> str:
         if not e.is_acquire[at]:
             return f"releases lock {e.lock[at]}" + (
                 f", which location {e.location[at - 1]} holds"
@@ -447,7 +439,7 @@ def alternation(partition: Model, _names: Names) -> Violations:
             )
         return f"acquires lock {e.lock[at]}, which location {e.location[at - 1]} has not released"
 
-    return Violations.at(e.time[of], e.location[of].astype(np.int64), tell)
+    return Violations.at(of, e.time[of], e.location[of], tell)
 
 
 @constraint("locks that were never released", "locks are released", "process")
@@ -456,9 +448,7 @@ def unreleased(partition: Model, _names: Names) -> Violations:
     e = _Locks(partition)
     last = np.flatnonzero(ends_run(e.key))
     of = last[e.held_after[last] > 0]
-    return Violations.at(
-        e.time[of], e.location[of].astype(np.int64), lambda i: f"holds lock {e.lock[of[i]]} at the end"
-    )
+    return Violations.at(of, e.time[of], e.location[of], lambda k: f"holds lock {e.lock[k]} at the end")
 
 
 # -- processes -----------------------------------------------------------------------------------------------------
@@ -470,14 +460,13 @@ def unreceived(model: Model, names: Names) -> Violations:
     s = model.sends
     of = np.flatnonzero(~np.isin(s.send, model.sent_messages.send) & ~s.is_cancelled)
 
-    def tell(i: int) -> str:
-        k = of[i]
+    def tell(k: int) -> str:
         return (
             f"sends {s.length[k]:,} bytes to rank {s.destination[k]} of {names.communicator(int(s.communicator[k]))}, "
             f"tag {s.tag[k]}, in {names.call_path(int(s.call_path[k]))}"
         )
 
-    return Violations.at(s.send_time[of], s.location[of].astype(np.int64), tell)
+    return Violations.at(of, s.send_time[of], s.location[of], tell)
 
 
 @constraint("receives without send", "every message that is received was sent", "receiver")
@@ -486,11 +475,10 @@ def unsent(model: Model, names: Names) -> Violations:
     r = model.receives
     of = np.flatnonzero(~r.is_matched)
 
-    def tell(i: int) -> str:
-        k = of[i]
+    def tell(k: int) -> str:
         return f"receives from rank {r.source[k]} of {names.communicator(int(r.communicator[k]))}, tag {r.tag[k]}"
 
-    return Violations.at(r.recv_time[of], r.location[of].astype(np.int64), tell)
+    return Violations.at(of, r.recv_time[of], r.location[of], tell)
 
 
 @constraint("messages received before they were sent", "a SEND precedes its RECV (clocks)", "receiver")
@@ -499,14 +487,13 @@ def message_order(model: Model, names: Names) -> Violations:
     m = model.messages
     of = np.flatnonzero(m.send_time > m.recv_time)
 
-    def tell(i: int) -> str:
-        k = of[i]
+    def tell(k: int) -> str:
         early = (m.send_time[k] - m.recv_time[k]) / model.resolution
         return (
             f"receives from {names.location(int(m.send_location[k]))}, tag {m.tag[k]}, {early:.9f} s before it was sent"
         )
 
-    return Violations.at(m.recv_time[of], m.recv_location[of].astype(np.int64), tell)
+    return Violations.at(of, m.recv_time[of], m.recv_location[of], tell)
 
 
 @constraint("collective operations that lack participants", "all members take part in a collective operation", "range")
@@ -516,8 +503,7 @@ def participants(model: Model, names: Names) -> Violations:
     of = np.flatnonzero(c.n_members < c.size)
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 
-    def tell(i: int) -> str:
-        k = of[i]
+    def tell(k: int) -> str:
         here, on = m.collective == k, int(c.communicator[k])
         there, size, where = set(m.rank[here].tolist()), int(c.size[k]), ""
         missing = [r for r in range(size) if r not in there][:4]
@@ -530,7 +516,7 @@ def participants(model: Model, names: Names) -> Violations:
             f"participants, first missing rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}{where}"
         )
 
-    return Violations.at(time, location, tell)
+    return Violations.at(of, time, location, tell)
 
 
 @constraint(
@@ -547,20 +533,20 @@ def collective_order(model: Model, names: Names) -> Violations:
     of = np.flatnonzero(participants_disagree(model.facts.communicators, segments, c.communicator, m.op, m.root))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 
-    def tell(i: int) -> str:
-        mine = np.flatnonzero(m.collective == of[i])
-        on = names.communicator(int(c.communicator[of[i]]))
+    def tell(k: int) -> str:
+        mine = np.flatnonzero(m.collective == k)
+        on = names.communicator(int(c.communicator[k]))
         others = mine[m.op[mine] != m.op[mine[0]]]
         if not others.size:
             roots = ", ".join(map(str, np.unique(m.root[mine[m.root[mine] >= 0]])[:4].tolist()))
-            return f"participants of {names.op(int(c.op[of[i]]))} on {on} have different roots: ranks {roots}"
+            return f"participants of {names.op(int(c.op[k]))} on {on} have different roots: ranks {roots}"
         one, other = mine[0], others[0]
         return (
             f"{names.op(int(m.op[one]))} of {names.member(m, one)} on {on} is {names.op(int(m.op[other]))} of "
             f"{names.member(m, other)}"
         )
 
-    return Violations.at(time, location, tell)
+    return Violations.at(of, time, location, tell)
 
 
 @constraint(
@@ -573,11 +559,7 @@ def undefined_communicators(model: Model, names: Names) -> Violations:
     """Find participants of collective operations whose communicator is not defined: each is treated as alone."""
     m = model.collective_members
     of = np.flatnonzero(m.communicator < 0)
-    return Violations.at(
-        m.begin_time[of],
-        m.location[of].astype(np.int64),
-        lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(-1)}",
-    )
+    return _of_participants(m, of, names)
 
 
 @constraint(
@@ -594,11 +576,7 @@ def non_members(model: Model, names: Names) -> Violations:
     m = model.collective_members
     is_inter = model.facts.communicators.are_inter(m.communicator)
     of = np.flatnonzero((m.communicator >= 0) & ~is_inter & (m.rank < 0))
-    return Violations.at(
-        m.begin_time[of],
-        m.location[of].astype(np.int64),
-        lambda i: f"{names.op(int(m.op[of[i]]))} on {names.communicator(int(m.communicator[of[i]]))}",
-    )
+    return _of_participants(m, of, names)
 
 
 @constraint(
@@ -617,12 +595,11 @@ def roots(model: Model, names: Names) -> Violations:
     of = np.flatnonzero((c.communicator >= 0) & ~is_inter & (c.root >= c.size))
     time, location = _first_member(m, "collective", "begin_time", of, len(c))
 
-    def tell(i: int) -> str:
-        k = of[i]
+    def tell(k: int) -> str:
         on = names.communicator(int(c.communicator[k]))
         return f"{names.op(int(c.op[k]))} on {on} has rank {c.root[k]} as its root: there are {c.size[k]} ranks"
 
-    return Violations.at(time, location, tell)
+    return Violations.at(of, time, location, tell)
 
 
 @constraint("collective operations left before others entered them", "operations that synchronise do (clocks)", "range")
@@ -642,13 +619,12 @@ def collective_clocks(model: Model, names: Names) -> Violations:
     instance, first = np.unique(m.collective[ended], return_index=True)
     at = ended[first[np.searchsorted(instance, of)]]
 
-    def tell(i: int) -> str:
-        k = of[i]
+    def tell(k: int) -> str:
         apart = late[k] / model.resolution
         on = names.communicator(int(c.communicator[k]))
         return f"ends {names.op(int(c.op[k]))} on {on} {apart:.9f} s before another participant begins it"
 
-    return Violations.at(m.end_time[at], m.location[at].astype(np.int64), tell)
+    return Violations.at(of, m.end_time[at], m.location[at], tell)
 
 
 counted(
@@ -723,6 +699,15 @@ def _times_of(model: Model, location: NDArray[np.int64], row: NDArray[np.int64])
     return time
 
 
+def _of_participants(m: CompoundTable, of: NDArray[np.int64], names: Names) -> Violations:
+    """Return the violations by some rows of `collective_members`."""
+
+    def tell(k: int) -> str:
+        return f"{names.op(int(m.op[k]))} on {names.communicator(int(m.communicator[k]))}"
+
+    return Violations.at(of, m.begin_time[of], m.location[of], tell)
+
+
 def _first_member(
     m: CompoundTable, instance: str, time: str, of: NDArray[np.int64], n: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -732,4 +717,4 @@ def _first_member(
     first = np.full(n, -1, np.int64)
     order = np.lexsort((m.location, m[time]))[::-1]
     first[m[instance][order]] = order
-    return pick(m[time], first[of]), pick(m.location, first[of]).astype(np.int64)
+    return pick(m[time], first[of]), pick(m.location, first[of])

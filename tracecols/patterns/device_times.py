@@ -37,7 +37,6 @@ class DeviceTimes:
 
     @classmethod
     def none(cls, model: Model) -> DeviceTimes:
-        """Return times of 0."""
         n = len(model.locations.device_names)
         return cls(np.zeros(n, np.int64), np.zeros(n, np.int64))
 

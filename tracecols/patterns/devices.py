@@ -7,6 +7,8 @@ span of its process.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable
@@ -18,7 +20,6 @@ from tracecols.enhance.scan.paths import outermost_of
 from tracecols.enhance.scan.region_rules import RegionRule
 from tracecols.model.model import Model
 from tracecols.patterns.base import Family, Findings
-from tracecols.patterns.covered import declare_covered
 from tracecols.patterns.found_by import Computed, InRegions, Pattern, SumOf
 from tracecols.patterns.matches import Matches
 from tracecols.severity.cells import Cells
@@ -261,8 +262,33 @@ for name, title, where, direction in DIRECTIONS:
     )(of_direction)
 
 
+def hidden(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The part that kernels cover."""
+    time = m.hidden_time[parent.row]
+    return parent.where(time > 0, severity=time)
+
+
+def exposed(model: Model, m: CompoundTable, parent: Matches) -> Matches:
+    """The remainder."""
+    rest = parent.severity - m.hidden_time[parent.row]
+    return parent.where(rest > 0, severity=rest)
+
+
+def declare_covered(
+    family: Family, parent: str, covered: tuple[str, str, str], remainder: tuple[str, str, str], advice: str
+) -> None:
+    """Declare the part of a property of intervals on streams that kernels of computation on other streams of the device
+    cover, and the remainder: given are id, title and summary of both, and the advice for the remainder."""
+    found = Pattern("device_intervals", since="begin_time")
+    given: dict[str, Any] = {"overlaps": True, "expert": {}, "is_wait": False}
+    id, title, summary = covered
+    family.declare(id, parent, title, summary, found, **given)(hidden)
+    id, title, summary = remainder
+    family.declare(id, parent, title, summary, found, advice=advice, **given)(exposed)
+
+
 declare_covered(
-    declare,
+    FAMILY,
     "device_copies",
     ("device_copies_hidden", "Hidden", "Time of copies beside which kernels run on other streams of the device."),
     ("device_copies_exposed", "Exposed", "Time of copies beside which no kernel runs on the device."),

@@ -28,14 +28,21 @@ WINDOW = (
 ACTIVE = "mpi_win_(complete|fence|post|start|test|wait)"
 PASSIVE = "mpi_win_((flush(_local)?|lock|unlock)(_all)?|sync)"
 TEST_OR_WAIT = "mpi_(test|wait)(all|any|some)?"
-INDIVIDUAL_IO = "mpi_file_i?(read|write)(_at|_shared)?"
-COLLECTIVE_IO = "mpi_file_((iread|iwrite)_(all|at_all)|(read|write)_(all|at_all|ordered)(_begin|_end)?)"
+INDIVIDUAL_READ, INDIVIDUAL_WRITE, INDIVIDUAL_IO = (
+    f"mpi_file_i?{verb}(_at|_shared)?" for verb in ("read", "write", "(read|write)")
+)
+COLLECTIVE_READ, COLLECTIVE_WRITE, COLLECTIVE_IO = (
+    f"mpi_file_(i{verb}_(all|at_all)|{verb}_(all|at_all|ordered)(_begin|_end)?)"
+    for verb in ("read", "write", "(read|write)")
+)
 
 
 def mpi(pattern: str) -> RegionRule:
     """Return a rule that selects regions of MPI by name."""
     return named(pattern, "mpi")
 
+
+INDIVIDUAL_FILE, COLLECTIVE_FILE = mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"), mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}")
 
 # EXPERT goes by names alone, in lower or upper case
 API = called("(?i:mpi).+")
@@ -113,42 +120,18 @@ declare(
     SumOf(),
     expert={"found": InRegions(WINDOW_SYNCHRONIZATION), "needs": "windows"},
 )
-declare(
-    "mpi_rma_window_management",
-    "mpi_rma_synchronization",
-    "Window Management",
-    "Time spent creating and freeing windows.",
-    InRegions(WINDOW_MANAGEMENT),
-    scalasca=None,
-    expert={},
-)
-declare(
-    "mpi_rma_fence",
-    "mpi_rma_synchronization",
-    "Fence",
-    "Time spent in fences.",
-    InRegions(FENCE),
-    scalasca=None,
-    expert={},
-)
-declare(
-    "mpi_rma_gat_synchronization",
-    "mpi_rma_synchronization",
-    "General Active Target Synchronization",
-    "Time spent opening and closing access and exposure epochs.",
-    InRegions(GENERAL_ACTIVE),
-    scalasca=None,
-    expert={},
-)
-declare(
-    "mpi_rma_lock_synchronization",
-    "mpi_rma_synchronization",
-    "Lock Synchronization",
-    "Time spent locking and unlocking windows.",
-    InRegions(WINDOW_LOCK),
-    scalasca=None,
-    expert={},
-)
+for id, title, what, rule in (
+    ("mpi_rma_window_management", "Window Management", "creating and freeing windows", WINDOW_MANAGEMENT),
+    ("mpi_rma_fence", "Fence", "in fences", FENCE),
+    (
+        "mpi_rma_gat_synchronization",
+        "General Active Target Synchronization",
+        "opening and closing access and exposure epochs",
+        GENERAL_ACTIVE,
+    ),
+    ("mpi_rma_lock_synchronization", "Lock Synchronization", "locking and unlocking windows", WINDOW_LOCK),
+):
+    declare(id, "mpi_rma_synchronization", title, f"Time spent {what}.", InRegions(rule), scalasca=None, expert={})
 declare(
     "mpi_rma_sync_active",
     "mpi_rma_synchronization",
@@ -228,9 +211,6 @@ declare(
     "processes wait.",
 )
 declare(
-    "syncs_p2p", "syncs", "Point-to-point", "Number of point-to-point operations without payload.", SumOf(), unit="occ"
-)
-declare(
     "comms",
     "",
     "Communications",
@@ -239,35 +219,6 @@ declare(
     unit="occ",
     advice="Compare with the bytes transferred: many operations with few bytes each cost latency; send larger "
     "messages in place of them.",
-)
-declare(
-    "comms_p2p", "comms", "Point-to-point", "Number of point-to-point operations with payload.", SumOf(), unit="occ"
-)
-declare("comms_coll", "comms", "Collective", "Number of collective operations with payload.", SumOf(), unit="occ")
-declare("comms_rma", "comms", "One-sided", "Number of one-sided operations.", SumOf(), unit="occ")
-declare(
-    "comms_rma_puts",
-    "comms_rma",
-    "Puts",
-    "Number of put operations.",
-    InRegions(mpi("mpi_r?put"), "visits"),
-    unit="occ",
-)
-declare(
-    "comms_rma_gets",
-    "comms_rma",
-    "Gets",
-    "Number of get operations.",
-    InRegions(mpi("mpi_r?get"), "visits"),
-    unit="occ",
-)
-declare(
-    "comms_rma_atomics",
-    "comms_rma",
-    "Atomics",
-    "Number of atomic one-sided operations.",
-    InRegions(in_role(["atomic"], "mpi"), "visits"),
-    unit="occ",
 )
 declare(
     "bytes",
@@ -280,10 +231,6 @@ declare(
     "use it.",
 )
 declare(
-    "bytes_p2p", "bytes", "Point-to-point", "Bytes transferred in point-to-point operations.", SumOf(), unit="bytes"
-)
-declare("bytes_coll", "bytes", "Collective", "Bytes transferred in collective operations.", SumOf(), unit="bytes")
-declare(
     "mpi_file_ops",
     "",
     "MPI File Operations",
@@ -292,51 +239,24 @@ declare(
     unit="occ",
     advice="Collect data in memory and read or write large blocks: each operation has a fixed cost.",
 )
-declare(
-    "mpi_file_iops",
-    "mpi_file_ops",
-    "Individual",
-    "Number of individual MPI file operations.",
-    InRegions(mpi(f"{FILE_INDIVIDUAL}|{INDIVIDUAL_IO}"), "visits"),
-    unit="occ",
-)
-declare(
-    "mpi_file_irops",
-    "mpi_file_iops",
-    "Reads",
-    "Number of individual reads.",
-    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "read")), "visits"),
-    unit="occ",
-)
-declare(
-    "mpi_file_iwops",
-    "mpi_file_iops",
-    "Writes",
-    "Number of individual writes.",
-    InRegions(mpi(INDIVIDUAL_IO.replace("(read|write)", "write")), "visits"),
-    unit="occ",
-)
-declare(
-    "mpi_file_cops",
-    "mpi_file_ops",
-    "Collective",
-    "Number of collective MPI file operations.",
-    InRegions(mpi(f"{FILE_COLLECTIVE}|{COLLECTIVE_IO}"), "visits"),
-    unit="occ",
-)
-declare(
-    "mpi_file_crops",
-    "mpi_file_cops",
-    "Reads",
-    "Number of collective reads.",
-    InRegions(mpi("mpi_file_(iread_(all|at_all)|read_(all|at_all|ordered)(_begin|_end)?)"), "visits"),
-    unit="occ",
-)
-declare(
-    "mpi_file_cwops",
-    "mpi_file_cops",
-    "Writes",
-    "Number of collective writes.",
-    InRegions(mpi("mpi_file_(iwrite_(all|at_all)|write_(all|at_all|ordered)(_begin|_end)?)"), "visits"),
-    unit="occ",
-)
+for id, parent, title, what in (
+    ("syncs_p2p", "syncs", "Point-to-point", "point-to-point operations without payload"),
+    ("comms_p2p", "comms", "Point-to-point", "point-to-point operations with payload"),
+    ("comms_coll", "comms", "Collective", "collective operations with payload"),
+    ("comms_rma", "comms", "One-sided", "one-sided operations"),
+):
+    declare(id, parent, title, f"Number of {what}.", SumOf(), unit="occ")
+for id, title, what in (("bytes_p2p", "Point-to-point", "point-to-point"), ("bytes_coll", "Collective", "collective")):
+    declare(id, "bytes", title, f"Bytes transferred in {what} operations.", SumOf(), unit="bytes")
+for id, parent, title, what, rule in (
+    ("comms_rma_puts", "comms_rma", "Puts", "put operations", mpi("mpi_r?put")),
+    ("comms_rma_gets", "comms_rma", "Gets", "get operations", mpi("mpi_r?get")),
+    ("comms_rma_atomics", "comms_rma", "Atomics", "atomic one-sided operations", in_role(["atomic"], "mpi")),
+    ("mpi_file_iops", "mpi_file_ops", "Individual", "individual MPI file operations", INDIVIDUAL_FILE),
+    ("mpi_file_irops", "mpi_file_iops", "Reads", "individual reads", mpi(INDIVIDUAL_READ)),
+    ("mpi_file_iwops", "mpi_file_iops", "Writes", "individual writes", mpi(INDIVIDUAL_WRITE)),
+    ("mpi_file_cops", "mpi_file_ops", "Collective", "collective MPI file operations", COLLECTIVE_FILE),
+    ("mpi_file_crops", "mpi_file_cops", "Reads", "collective reads", mpi(COLLECTIVE_READ)),
+    ("mpi_file_cwops", "mpi_file_cops", "Writes", "collective writes", mpi(COLLECTIVE_WRITE)),
+):
+    declare(id, parent, title, f"Number of {what}.", InRegions(rule, "visits"), unit="occ")

@@ -16,7 +16,7 @@ from tracecols.enhance.mpi.waits import NCCL, wait_for_receiving_kernels, wait_f
 from tracecols.model.model import Model
 from tracecols.patterns import collective
 from tracecols.patterns.base import Family, Findings, region_of
-from tracecols.patterns.covered import declare_covered
+from tracecols.patterns.devices import declare_covered
 from tracecols.patterns.found_by import Computed, Pattern
 from tracecols.patterns.matches import Cause, Matches
 from tracecols.severity.cells import Cells
@@ -44,7 +44,7 @@ def communication(model: Model, m: CompoundTable, parent: Matches) -> Matches:
 
 
 declare_covered(
-    declare,
+    FAMILY,
     "nccl_communication",
     (
         "nccl_overlapped",

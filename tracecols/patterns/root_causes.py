@@ -72,27 +72,21 @@ declare(
     advice=BALANCE,
     part="root causes",
 )
-declare("delay_mpi", "delay", "MPI", "Waiting time of others in MPI.", SumOf(), needs="mpi")
-declare("delay_p2p", "delay_mpi", "Point-to-point", "Waiting time of others in point-to-point communication.", SumOf())
-declare("delay_collective", "delay_mpi", "Collective", "Waiting time of others in collective communication.", SumOf())
-declare("delay_omp", "delay", "OpenMP", "Waiting time of other threads.", SumOf(), needs="openmp")
-declare(
-    "delay_threads",
-    "delay",
-    "Threads",
-    "Waiting time of other threads for locks and for threads to end.",
-    SumOf(),
-    **ONLY_EXACT,
-)
-declare(
-    "delay_device",
-    "delay",
-    "Devices",
-    "Waiting time of kernels for those of other ranks, and of hosts for devices.",
-    SumOf(),
-    needs="devices",
-    **ONLY_EXACT,
-)
+for id, parent, title, whose, more in (
+    ("delay_mpi", "delay", "MPI", "others in MPI", {"needs": "mpi"}),
+    ("delay_p2p", "delay_mpi", "Point-to-point", "others in point-to-point communication", {}),
+    ("delay_collective", "delay_mpi", "Collective", "others in collective communication", {}),
+    ("delay_omp", "delay", "OpenMP", "other threads", {"needs": "openmp"}),
+    ("delay_threads", "delay", "Threads", "other threads for locks and for threads to end", ONLY_EXACT),
+    (
+        "delay_device",
+        "delay",
+        "Devices",
+        "kernels for those of other ranks, and of hosts for devices",
+        {"needs": "devices", **ONLY_EXACT},
+    ),
+):
+    declare(id, parent, title, f"Waiting time of {whose}.", SumOf(), **more)
 for what, parent, title, waits in (
     ("delay_latesender", "delay_p2p", "Late Sender", "of receivers for late senders"),
     ("delay_latereceiver", "delay_p2p", "Late Receiver", "of senders for late receivers"),
@@ -126,14 +120,8 @@ for what, parent, title, waits in (
     ("delay_device_sync", "delay_device", "Synchronization", "of hosts for kernels and copies"),
 ):
     only = ONLY_EXACT if what in UNKNOWN else {}
-    declare(
-        f"{what}_aggregate",
-        parent,
-        title,
-        f"Waiting time {waits}, charged to the call paths that cause it.",
-        SumOf(),
-        **only,
-    )
+    summary = f"Waiting time {waits}, charged to the call paths that cause it."
+    declare(f"{what}_aggregate", parent, title, summary, SumOf(), **only)
     declare(
         what,
         f"{what}_aggregate",
@@ -164,88 +152,40 @@ for what, title, where in (
         "lies before the first event of the process, and is charged to its outermost call path",
     ),
 ):
-    declare(
-        what,
-        "delay_device",
-        title,
-        f"The part of these costs that {where}.",
-        charged(what),
-        overlaps=True,
-        **ONLY_EXACT,
-    )
+    summary = f"The part of these costs that {where}."
+    declare(what, "delay_device", title, summary, charged(what), overlaps=True, **ONLY_EXACT)
 
-declare(
-    "waitstates_propagating_vs_terminal",
-    "",
-    "MPI point-to-point wait states (propagating vs. terminal)",
-    "Waiting time in point-to-point communication, divided into what makes others wait and what does not.",
-    SumOf(),
-    needs="mpi",
-    part="root causes",
-    advice="Begin with the causes of propagating waits, which make others wait; terminal waits delay no other process.",
-)
-declare(
-    "mpi_wait_propagating",
-    "waitstates_propagating_vs_terminal",
-    "Propagating wait states",
-    "Waiting time that makes others wait later.",
-    SumOf(),
-)
-declare(
-    "mpi_wait_propagating_ls",
-    "mpi_wait_propagating",
-    "Late Sender",
-    "Late Sender time that makes others wait in point-to-point communication later.",
-    charged("mpi_wait_propagating_ls"),
-)
-declare(
-    "mpi_wait_propagating_lr",
-    "mpi_wait_propagating",
-    "Late Receiver",
-    "Late Receiver time that makes others wait in point-to-point communication later.",
-    charged("mpi_wait_propagating_lr"),
-)
-declare(
-    "mpi_wait_terminal",
-    "waitstates_propagating_vs_terminal",
-    "Terminal wait states",
-    "Waiting time that does not propagate any further.",
-    SumOf(),
-)
-declare(
-    "waitstates_direct_vs_indirect",
-    "",
-    "MPI point-to-point wait states (direct vs. indirect)",
-    "Waiting time in point-to-point communication, divided into what delays cause and what earlier waits cause.",
-    SumOf(),
-    needs="mpi",
-    part="root causes",
-    advice="Mend the causes of direct waits: indirect waits follow from earlier waits and disappear with them.",
-)
-declare(
-    "mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct wait states", "Waiting time that delays cause.", SumOf()
-)
-declare(
-    "mpi_wait_indirect",
-    "waitstates_direct_vs_indirect",
-    "Indirect wait states",
-    "Waiting time that earlier waits of others cause.",
-    SumOf(),
-)
-declare(
-    "mpi_wait_indirect_latesender",
-    "mpi_wait_indirect",
-    "Late Sender",
-    "Late Sender time that earlier waits of the sender cause.",
-    charged("mpi_wait_indirect_latesender"),
-)
-declare(
-    "mpi_wait_indirect_latereceiver",
-    "mpi_wait_indirect",
-    "Late Receiver",
-    "Late Receiver time that earlier waits of the receiver cause.",
-    charged("mpi_wait_indirect_latereceiver"),
-)
+for id, title, what, advice in (
+    (
+        "waitstates_propagating_vs_terminal",
+        "propagating vs. terminal",
+        "what makes others wait and what does not",
+        "Begin with the causes of propagating waits, which make others wait; terminal waits delay no other process.",
+    ),
+    (
+        "waitstates_direct_vs_indirect",
+        "direct vs. indirect",
+        "what delays cause and what earlier waits cause",
+        "Mend the causes of direct waits: indirect waits follow from earlier waits and disappear with them.",
+    ),
+):
+    declare(
+        id,
+        "",
+        f"MPI point-to-point wait states ({title})",
+        f"Waiting time in point-to-point communication, divided into {what}.",
+        SumOf(),
+        needs="mpi",
+        part="root causes",
+        advice=advice,
+    )
+for id, parent, title, what in (
+    ("mpi_wait_propagating", "waitstates_propagating_vs_terminal", "Propagating", "makes others wait later"),
+    ("mpi_wait_terminal", "waitstates_propagating_vs_terminal", "Terminal", "does not propagate any further"),
+    ("mpi_wait_direct", "waitstates_direct_vs_indirect", "Direct", "delays cause"),
+    ("mpi_wait_indirect", "waitstates_direct_vs_indirect", "Indirect", "earlier waits of others cause"),
+):
+    declare(id, parent, f"{title} wait states", f"Waiting time that {what}.", SumOf())
 
 
 def difference(id: str, parent: str, title: str, summary: str, of: str, less: str) -> None:
@@ -262,38 +202,32 @@ def difference(id: str, parent: str, title: str, summary: str, of: str, less: st
     declare(id, parent, title, summary, Computed(uses=(of, less)))(cells)
 
 
-difference(
-    "mpi_wait_terminal_ls",
-    "mpi_wait_terminal",
-    "Late Sender",
-    "Late Sender time that does not propagate.",
-    "mpi_latesender",
-    "mpi_wait_propagating_ls",
-)
-difference(
-    "mpi_wait_terminal_lr",
-    "mpi_wait_terminal",
-    "Late Receiver",
-    "Late Receiver time that does not propagate.",
-    "mpi_latereceiver",
-    "mpi_wait_propagating_lr",
-)
-difference(
-    "mpi_wait_direct_latesender",
-    "mpi_wait_direct",
-    "Late Sender",
-    "Late Sender time that delays of the sender cause.",
-    "mpi_latesender",
-    "mpi_wait_indirect_latesender",
-)
-difference(
-    "mpi_wait_direct_latereceiver",
-    "mpi_wait_direct",
-    "Late Receiver",
-    "Late Receiver time that delays of the receiver cause.",
-    "mpi_latereceiver",
-    "mpi_wait_indirect_latereceiver",
-)
+for id, title, what in (
+    ("mpi_wait_propagating_ls", "Late Sender", "makes others wait in point-to-point communication later"),
+    ("mpi_wait_propagating_lr", "Late Receiver", "makes others wait in point-to-point communication later"),
+    ("mpi_wait_indirect_latesender", "Late Sender", "earlier waits of the sender cause"),
+    ("mpi_wait_indirect_latereceiver", "Late Receiver", "earlier waits of the receiver cause"),
+):
+    declare(id, id.rpartition("_")[0], title, f"{title} time that {what}.", charged(id))
+for id, title, what, of, less in (
+    ("mpi_wait_terminal_ls", "Late Sender", "does not propagate", "mpi_latesender", "mpi_wait_propagating_ls"),
+    ("mpi_wait_terminal_lr", "Late Receiver", "does not propagate", "mpi_latereceiver", "mpi_wait_propagating_lr"),
+    (
+        "mpi_wait_direct_latesender",
+        "Late Sender",
+        "delays of the sender cause",
+        "mpi_latesender",
+        "mpi_wait_indirect_latesender",
+    ),
+    (
+        "mpi_wait_direct_latereceiver",
+        "Late Receiver",
+        "delays of the receiver cause",
+        "mpi_latereceiver",
+        "mpi_wait_indirect_latereceiver",
+    ),
+):
+    difference(id, id.rpartition("_")[0], title, f"{title} time that {what}.", of, less)
 
 declare(
     "critical_path",

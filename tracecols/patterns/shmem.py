@@ -106,40 +106,41 @@ for id, parent, title, what, regions, recorded in (
     )
 
 
+BALANCE = "Balance the work in front of it."
+
+
 def wait_in_operation(model: Model, m: CompoundTable, parent: Matches, *, ops: tuple[str, ...]) -> Matches:
     """From own enter until the last process has entered, or the root."""
     wait, waits = wait_in_shmem(model.facts, m)
     return parent.where(waits & are_of(m, ops), severity=wait)
 
 
-for id, parent, title, what, ops in (
-    ("shmem_barrier_wait", "shmem_barrier", "Wait at SHMEM Barrier", "a barrier", BARRIERS),
-    ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", N_TO_N),
+LAST = "the last process of the active set"
+
+for id, parent, title, what, who, ops, advice in (
+    ("shmem_barrier_wait", "shmem_barrier", "Wait at SHMEM Barrier", "a barrier", LAST, BARRIERS, BALANCE),
+    ("shmem_wait_nxn", "shmem_collective", "Wait at SHMEM N x N", "an n-to-n operation", LAST, N_TO_N, BALANCE),
+    (
+        "shmem_latebroadcast",
+        "shmem_collective",
+        "Late SHMEM Broadcast",
+        "a broadcast",
+        "its root",
+        ONE_TO_N,
+        "Let the root begin earlier, or choose the process that is ready first.",
+    ),
 ):
     declare(
         id,
         parent,
         title,
-        f"Time in {what} of SHMEM until the last process of the active set has reached it.",
+        f"Time in {what} of SHMEM until {who} has reached it.",
         Pattern("window_members", since="enter_time", cause=LAST_AT_WINDOWS),
         scalasca={"ops": ops},
         expert={"ops": ops},
-        advice="Balance the work in front of it.",
+        advice=advice,
         delay="delay_shmem_aggregate",
     )(wait_in_operation)
-
-
-declare(
-    "shmem_latebroadcast",
-    "shmem_collective",
-    "Late SHMEM Broadcast",
-    "Time in a broadcast of SHMEM until its root has reached it.",
-    Pattern("window_members", since="enter_time", cause=LAST_AT_WINDOWS),
-    scalasca={"ops": ONE_TO_N},
-    expert={"ops": ONE_TO_N},
-    advice="Let the root begin earlier, or choose the process that is ready first.",
-    delay="delay_shmem_aggregate",
-)(wait_in_operation)
 
 
 @declare(

@@ -34,7 +34,6 @@ class TeamTimes:
 
     @classmethod
     def none(cls) -> TeamTimes:
-        """Return the costs without teams."""
         return cls(0, Cells.empty(), Cells.empty(), Cells.empty(), Cells.empty(), True)
 
     @classmethod

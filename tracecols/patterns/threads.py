@@ -104,22 +104,6 @@ declare(
     expert={"found": InRegions(BARRIERS)},
     is_heading=True,
 )
-declare(
-    "omp_ebarrier",
-    "omp_barrier",
-    "Explicit",
-    "Time spent in explicit OpenMP barriers.",
-    InRegions(in_role(["barrier"], "openmp")),
-    expert={"id": "omp_explicit_barrier"},
-)
-declare(
-    "omp_ibarrier",
-    "omp_barrier",
-    "Implicit",
-    "Time spent in implicit OpenMP barriers.",
-    InRegions(in_role(["implicit_barrier"], "openmp")),
-    expert={"id": "omp_implicit_barrier"},
-)
 
 
 def last_thread(model: Model, m: CompoundTable, matches: Matches) -> Causes:
@@ -147,30 +131,36 @@ def barrier_wait(model: Model, m: CompoundTable, parent: Matches, *, role: str, 
     return parent.where(fits & (wait > 0), severity=wait)
 
 
-declare(
-    "omp_ebarrier_wait",
-    "omp_ebarrier",
-    "Wait at Explicit Barrier",
-    "Time in an explicit barrier until the last thread of the team has reached it.",
-    Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
-    advice="Balance the work in front of the barrier.",
-    scalasca={"role": "barrier"},
-    expert={"parent": "omp_explicit_barrier", "role": "barrier", "by_process": True},
-    delay="delay_ompbarrier_aggregate",
-    is_lost_in_reference=True,
-)(barrier_wait)
-declare(
-    "omp_ibarrier_wait",
-    "omp_ibarrier",
-    "Wait at Implicit Barrier",
-    "Time in an implicit barrier until the last thread of the team has reached it.",
-    Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
-    advice="Try another schedule, balance the work, or use nowait where the barrier is not needed.",
-    scalasca={"role": "implicit_barrier"},
-    expert={"parent": "omp_implicit_barrier", "role": "implicit_barrier", "by_process": True},
-    delay="delay_ompbarrier_aggregate",
-    is_lost_in_reference=True,
-)(barrier_wait)
+for id, expert_id, title, role, advice in (
+    ("omp_ebarrier", "omp_explicit_barrier", "Explicit", "barrier", "Balance the work in front of the barrier."),
+    (
+        "omp_ibarrier",
+        "omp_implicit_barrier",
+        "Implicit",
+        "implicit_barrier",
+        "Try another schedule, balance the work, or use nowait where the barrier is not needed.",
+    ),
+):
+    declare(
+        id,
+        "omp_barrier",
+        title,
+        f"Time spent in {title.lower()} OpenMP barriers.",
+        InRegions(in_role([role], "openmp")),
+        expert={"id": expert_id},
+    )
+    declare(
+        f"{id}_wait",
+        id,
+        f"Wait at {title} Barrier",
+        f"Time in an {title.lower()} barrier until the last thread of the team has reached it.",
+        Pattern("construct_members", since="enter_time", cause=last_thread, ends_with_call=False),
+        advice=advice,
+        scalasca={"role": role},
+        expert={"parent": expert_id, "role": role, "by_process": True},
+        delay="delay_ompbarrier_aggregate",
+        is_lost_in_reference=True,
+    )(barrier_wait)
 declare(
     "omp_critical",
     "omp_synchronization",

@@ -146,7 +146,7 @@ def explain(
     names = sorted((p for p in parts if len(parts[p])), key=lambda p: (-is_wait[axis.number[p]], -len(axis.above(p))))
     # time of calls beyond waiting is taken from properties that are no waits first
     calls_first = sorted(names, key=lambda p: is_wait[axis.number[p]])
-    value = {p: _not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
+    value = {p: not_negative(np.asarray(parts[p].value, np.float64)) for p in names}
     left = {p: v.copy() for p, v in value.items()}
     taken: list[dict[str, NDArray[np.float64]]] = []
     idling: list[NDArray[np.float64]] = []
@@ -197,7 +197,7 @@ def _explained_of(cause: Mapping[str, Any]) -> list[NDArray[np.int64]]:
     return [*found, np.asarray(cause.get("in_calls", [0] * found[2].size), np.int64)]
 
 
-def _not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
+def not_negative(value: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return values with the same sum and no negative ones, which tasks and clock errors cause: these are deducted from
     the positive ones in proportion."""
     if (value >= 0).all():

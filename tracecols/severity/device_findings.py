@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tracecols.enhance.scan.paths import function_name, with_descendants
 from tracecols.schema.properties import DEVICE_COPIES, DEVICE_IDLE, DEVICE_KERNELS, EXECUTION, IDLE, TIME
 from tracecols.severity import wording
-from tracecols.severity.causes import starts_of
+from tracecols.severity.causes import not_negative, starts_of
 from tracecols.severity.cells import Cells
-from tracecols.severity.finding import Finding, Place, finding_of, largest_places, not_negative, of_computation
+from tracecols.severity.finding import Finding, Place, finding_of, largest_places, of_computation
 from tracecols.severity.queries import Severities
 
 MOST_BUSY = 0.8
@@ -209,7 +209,7 @@ def start_of_devices(cube: Severities, name: str, cells: Cells, seconds: float) 
     if not len(cells):
         return
     if name == IDLE:
-        cells = not_negative(cells)
+        cells = Cells(cells.key, not_negative(cells.value))
     title = f"{cube.properties.full_title[name]} at the start of devices"
     advice = "It happens once: measure a longer run, or ignore it."
     yield from finding_of(cube, name, cells, seconds, title=title, advice=advice, kind=START_OF_DEVICES)

@@ -112,7 +112,6 @@ class RunTimes:
 
     @property
     def n_threads(self) -> int:
-        """Number of CPU threads."""
         return self.useful.size
 
     @property

@@ -111,15 +111,6 @@ def of_computation(cube: Severities) -> str:
     return COMPUTATION if COMPUTATION in cube.properties.number else EXECUTION
 
 
-def not_negative(cells: Cells) -> Cells:
-    """Return cells with the same sum and no negative ones: these are deducted from the positive ones in proportion."""
-    kept = cells.where(cells.value > 0)
-    total, positive = float(cells.value.sum()), float(kept.value.sum())
-    if total == positive:
-        return kept
-    return Cells(kept.key, kept.value * (max(total, 0.0) / positive)) if positive else kept
-
-
 def _rank_of_stream(s: SystemAxis, location: int) -> int:
     """Return the rank of a stream; if its device is a process of its own, that of the process which the device belongs
     to; -1 if it is not known."""
@@ -156,12 +147,6 @@ def largest_places(cube: Severities, cells: Cells, scale: float) -> tuple[Place,
     return path, Place("", names[most], float(by_name[most]), float(by_name[most]) / whole, n), best
 
 
-def _is_program(cube: Severities, call_path: int) -> bool:
-    """Return whether a call path is a root that calls others."""
-    tree = cube.call_paths
-    return bool(tree.parent[call_path] < 0 and tree.end[call_path] > call_path + 1)
-
-
 def cause_of(cube: Severities, causes: Cells | None) -> Place | None:
     """Return the call path with the largest part of some costs, or the region if they are spread over its call paths,
     and the location with most of them there."""
@@ -180,8 +165,9 @@ def cause_of(cube: Severities, causes: Cells | None) -> Place | None:
     most = int(by_location.argmax())
     seconds = float(by_location[most]) * scale
     share = float(by_location[most] / causes.value.sum())
-    words = found.call_path
-    if cube.system.location_type[most] == "gpu" and not is_spread and _is_program(cube, best):
+    words, tree = found.call_path, cube.call_paths
+    is_program = tree.parent[best] < 0 and tree.end[best] > best + 1
+    if cube.system.location_type[most] == "gpu" and not is_spread and is_program:
         # on hosts and streams alike, operations whose launch is not known are charged to the program
         words = "operations whose launch is not recorded"
     return Place(location_in_words(cube.system, most), words, seconds, share, found.n_call_paths)

@@ -10,18 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracecols.distinct import distinct
-from tracecols.schema.properties import (
-    COLLECTIVE,
-    DEVICE_IDLE,
-    IDLE,
-    MESSAGE_BYTES,
-    MESSAGES,
-    POINT_TO_POINT,
-    SYNCHRONISATIONS,
-    TIME,
-    VISITS,
-)
-from tracecols.schema.properties import MPI as MPI_TIME
+from tracecols.schema import properties as ids
 from tracecols.severity import wording
 from tracecols.severity.causes import (
     PREFERRED,
@@ -77,7 +66,7 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     both include start-up and shutdown unless these are excluded.
     """
     parts = divided(cube)
-    explained, parts = explain(cube, parts, IDLE, causes_of(cube))
+    explained, parts = explain(cube, parts, ids.IDLE, causes_of(cube))
     if is_part(cube):
         # gains of causes are relative to the whole run
         runtime = runtime_of(cube) / cube.resolution
@@ -91,22 +80,22 @@ def findings_with_cells(cube: Severities, seconds: float, runtime: float) -> lis
     for name, whole in parts.items():
         at_start, own = starts.divide(whole)
         found += start_of_devices(cube, name, at_start, seconds)
-        if name == IDLE:
+        if name == ids.IDLE:
             found += idle_findings(cube, own, seconds)
         elif len(own):
             rest = remainder_in_words(cube, name, parts)
-            n_messages, n_bytes = _messages(cube, own) if is_below(cube, name, POINT_TO_POINT) else (0, 0)
+            n_messages, n_bytes = _messages(cube, own) if is_below(cube, name, ids.POINT_TO_POINT) else (0, 0)
             advice = advice_of(cube, name)
-            if rest and name == COLLECTIVE:
+            if rest and name == ids.COLLECTIVE:
                 # the property's advice on waiting applies to the properties below it
                 advice = wording.FEWER_COLLECTIVES
-            elif name == POINT_TO_POINT and not n_messages:
+            elif name == ids.POINT_TO_POINT and not n_messages:
                 advice = wording.without_messages(cube.call_paths.name[own.call_path[own.value.argmax()]])
-            shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, MPI_TIME) else ""
+            shows = wording.calls(*_visits(cube, own), n_messages, n_bytes) if is_below(cube, name, ids.MPI) else ""
             title = cube.properties.full_title[name] + rest
             more = {"title": title, "advice": advice, "shows": shows}
             found += finding_of(cube, name, own, seconds, costs_of(cube, name), **more)
-    n_locations = max(int((cube.by_location(TIME) > 0).sum()), 1)
+    n_locations = max(int((cube.by_location(ids.TIME) > 0).sum()), 1)
     is_searched = runtime_of(cube) > 0
     part = (UNEXPLAINED if is_searched else UNKNOWN) / n_locations
     of_devices = UNEXPLAINED * runtime if is_searched else np.inf
@@ -129,7 +118,7 @@ def _most_of_stragglers(cube: Severities, stragglers: Sequence[Finding]) -> floa
 
 def _visits(cube: Severities, own: Cells) -> tuple[int, float]:
     """Return the number of calls in which a property has time, and its mean seconds per call."""
-    n = int(cube.cells_of(VISITS, "iee").at(own.key).sum()) if VISITS in cube.cells else 0
+    n = int(cube.cells_of(ids.VISITS, "iee").at(own.key).sum()) if ids.VISITS in cube.cells else 0
     return n, float(own.value.sum()) / cube.resolution / n if n else 0.0
 
 
@@ -139,7 +128,7 @@ def _messages(cube: Severities, own: Cells) -> tuple[int, int]:
     def number(*names: str) -> int:
         return sum(int(cube.cells_of(name, "iee").at(own.key).sum()) for name in names if name in cube.cells)
 
-    return number(MESSAGES, SYNCHRONISATIONS), number(MESSAGE_BYTES)
+    return number(ids.MESSAGES, ids.SYNCHRONISATIONS), number(ids.MESSAGE_BYTES)
 
 
 def _order(finding: Finding, part: float, of_devices: float, of_stragglers: float) -> tuple[int, float]:
@@ -165,7 +154,9 @@ def _of_cause(cube: Severities, explained: Explained, seconds: float, runtime: f
     facts = explained.facts
     of_property = {name: float(cells.value.sum()) * cube.scale(name) for name, cells in explained.cells.items()}
     # a location that computes too long may be waited for in MPI_Finalize only, which is outside the focus
-    otherwise = DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and DEVICE_IDLE in cube.cells else of_computation(cube)
+    otherwise = (
+        ids.DEVICE_IDLE if facts["kind"] == IDLE_CAUSE and ids.DEVICE_IDLE in cube.cells else of_computation(cube)
+    )
     name = max(of_property, key=lambda p: of_property[p], default=otherwise)
     own = Cells.empty()
     for cells in explained.cells.values():

@@ -159,7 +159,6 @@ class _Reader:
         self.step()
 
     def step(self) -> None:
-        """Go to the next token."""
         self.begin = len(self.whole) - len(self.whole[self.at :].lstrip())
         found = self._token.match(self.whole, self.at)
         if found is None:
@@ -176,7 +175,6 @@ class _Reader:
         )
 
     def is_sign(self, signs: str) -> bool:
-        """Return whether the token is one of some signs."""
         return self.kind == "sign" and self.token in signs
 
     def sum(self, depth: int) -> Formula:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.schema.properties import EXECUTION, IDLE
-from tracecols.severity.causes import is_part
+from tracecols.severity.causes import is_part, not_negative
 from tracecols.severity.cells import Cells
-from tracecols.severity.finding import Finding, advice_of, costs_of, finding_of, is_below, not_negative, of_computation
+from tracecols.severity.finding import Finding, advice_of, costs_of, finding_of, is_below, of_computation
 from tracecols.severity.queries import Severities
 from tracecols.severity.tasks import roots_of_tasks, second_appearance, with_tasks_once
 
@@ -60,7 +60,8 @@ def activities(cube: Severities, idle: Cells) -> Iterator[tuple[str, NDArray[np.
 def idle_findings(cube: Severities, idle: Cells, seconds: float) -> Iterator[Finding]:
     """Yield the findings about idle threads, by what their masters do meanwhile: compute alone, MPI, devices, run-time
     systems."""
-    idle = not_negative(with_tasks_once(roots_of_tasks(cube), idle))
+    idle = with_tasks_once(roots_of_tasks(cube), idle)
+    idle = Cells(idle.key, not_negative(idle.value))
     shares: dict[str, dict[str, NDArray[np.float64]]] = {kind: {} for kind in MEANWHILE}
     rest = np.ones(len(idle))
     for name, share in activities(cube, idle):

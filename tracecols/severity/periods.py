@@ -98,7 +98,6 @@ class PeriodCells:
         )
 
     def where(self, mask: NDArray[np.bool_]) -> PeriodCells:
-        """Keep the cells a mask selects."""
         if mask.all():
             return self
         return PeriodCells(self.call_path[mask], self.location[mask], self.period[mask], self.value[mask])

@@ -74,7 +74,6 @@ def seconds(value: float) -> str:
 
 
 def size(n_bytes: float) -> str:
-    """Write a number of bytes."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n_bytes >= factor:
             return f"{n_bytes / factor:.3g} {unit}"

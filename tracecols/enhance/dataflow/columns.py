@@ -130,7 +130,6 @@ class Columns(ColumnSource):
         return Columns(self._n, {name: self[name] for name in self._columns})
 
     def copy(self) -> Columns:
-        """Return the same columns as copies."""
         return Columns(self._n, {name: self[name].copy() for name in self._columns})
 
     def at(self, name: str, index: NDArray[np.signedinteger[Any]]) -> NDArray[Any]:
@@ -155,7 +154,6 @@ class ColumnSlice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
         return self.source.names
 
     def column(self, name: str) -> NDArray[Any]:

@@ -41,7 +41,6 @@ class Edges:
         return np.repeat(np.arange(self.start.size - 1, dtype=np.int32), np.diff(self.start))
 
     def where(self, mask: Mask) -> Edges:
-        """Return the edges that a mask selects."""
         start = offsets_of(mask)[self.start].astype(np.int32)
         return replace(
             self,

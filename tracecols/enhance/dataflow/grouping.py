@@ -65,15 +65,23 @@ def number_ascending(key: Ints) -> tuple[Ints, Ints]:
 def number_chronologically(key: Ints, time: Ints) -> tuple[Ints, Ints]:
     """Number groups by the earliest time of their elements, then by their first element; return the number of each
     element and the first element of each group."""
-    group, first = groups.number_groups(key)
-    order = np.argsort(Segments(group, first.size).min(time), kind="stable")
-    return positions(order)[group], first[order]
+    of, first = Segments.of(key)
+    order = np.argsort(of.min(time), kind="stable")
+    return positions(order)[of.group], first[order]
 
 
 def positions(order: Ints) -> Ints:
     """Return the inverse of a permutation such as `numpy.argsort` returns: the position of each element."""
     found = np.empty(order.size, np.int64)
     found[order] = np.arange(order.size)
+    return found
+
+
+def preceding(key: Ints, order: Ints) -> Ints:
+    """Return the element right before each one in an order, if it has the same key; -1 for none."""
+    found = np.full(key.size, -1, np.int64)
+    follows = key[order[1:]] == key[order[:-1]]
+    found[order[1:][follows]] = order[:-1][follows]
     return found
 
 
@@ -110,17 +118,21 @@ class Segments:
     def __init__(self, group: Ints, n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups
 
+    @classmethod
+    def of(cls, key: Ints) -> tuple[Segments, Ints]:
+        """Return the groups of equal keys, in order of first appearance, and the first element of each."""
+        group, first = groups.number_groups(key)
+        return cls(group, first.size), first
+
     def _reduce(self, values: NDArray[Any], how: int, start: int) -> NDArray[Any]:
         result = np.full(self.n_groups, start, np.int64)
         groups.reduce_groups(self.group, values.astype(np.int64, copy=False), result, how)
         return result.astype(values.dtype, copy=False)
 
     def max(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the largest value of each group; (n_groups,)."""
         return self._reduce(values, groups.MAX, np.iinfo(np.int64).min)
 
     def min(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the smallest value of each group."""
         return self._reduce(values, groups.MIN, np.iinfo(np.int64).max)
 
     def sum(self, values: NDArray[Any]) -> Ints:
@@ -128,15 +140,12 @@ class Segments:
         return self._reduce(values.astype(np.int64, copy=False), groups.SUM, 0)
 
     def any(self, values: Mask) -> Mask:
-        """Return whether any value of each group is true."""
         return self.sum(values) > 0
 
     def first(self) -> Ints:
-        """Return the first element of each group."""
         return self.min(np.arange(self.group.size))
 
     def count(self) -> Ints:
-        """Count the elements of each group."""
         return np.bincount(self.group, minlength=self.n_groups)
 
     def median(self, values: Ints) -> Ints:

@@ -114,7 +114,6 @@ class Division:
 
 
 def undivided(process: NDArray[np.int32]) -> Division:
-    """Return the division of a trace into one partition."""
     return Division((Partition(0, np.arange(process.size)),), process)
 
 

@@ -62,7 +62,6 @@ class StoredColumn(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in the file."""
         return self.n * self.dtype.itemsize if self.codes is None else WORD * int(self.codes.starts[-1])
 
 
@@ -79,7 +78,6 @@ class _Layout(NamedTuple):
 
     @property
     def n_coded(self) -> int:
-        """Number of columns that are encoded."""
         return sum(k >= 0 for k in self.coded)
 
 
@@ -290,33 +288,22 @@ class _Once:
             return self._value
 
 
-class _Remover:
-    """Removes files of columns in a background thread: releasing the pages of a gigabyte takes half a second.
+_unneeded: SimpleQueue[Path] = SimpleQueue()
+"""Files of columns that are no longer referenced, which a thread removes: releasing the pages of a gigabyte takes half
+a second. If the system cannot remove open files, and at exit of the program, they are removed with their folder. The
+garbage collector may put a path while the same thread is in put()."""
 
-    If the system cannot remove open files, and at exit of the program, they are removed with their folder.
-    """
+_remover = _Once()
+"""The thread that removes them."""
 
-    def __init__(self) -> None:
-        # the garbage collector may put a path while the same thread is in put()
-        self._paths: SimpleQueue[Path] = SimpleQueue()
-        self._begin = _Once()
 
-    def begin(self) -> None:
-        """Start the thread that removes files."""
-        self._begin.get(lambda: Thread(target=self._go_on, name="tracecols-files", daemon=True).start())
-
-    def remove(self, path: Path) -> None:
-        """Queue a file for removal."""
-        self._paths.put(path)
-
-    def _go_on(self) -> None:
+def _start_remover() -> None:
+    def go_on() -> None:
         while True:
             with suppress(OSError):
-                self._paths.get().unlink()
+                _unneeded.get().unlink()
 
-
-_remover = _Remover()
-"""The remover of this process."""
+    Thread(target=go_on, name="tracecols-files", daemon=True).start()
 
 
 class Spill:
@@ -439,8 +426,8 @@ class Spill:
                 raise cannot_write(path, error) from error
             raise not_written(f"cannot write the temporary file {path}", error) from error
         if self._columns is None:
-            _remover.begin()
-            _when_forgotten(written, _remover.remove, path)
+            _remover.get(_start_remover)
+            _when_forgotten(written, _unneeded.put, path)
         return written
 
     @property

@@ -112,7 +112,6 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The function's name."""
         return str(self.function.__name__)
 
     @property

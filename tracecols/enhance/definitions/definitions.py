@@ -38,7 +38,6 @@ class Definitions:
 
     @classmethod
     def of(cls, store: Store) -> Definitions:
-        """Read the definitions of a store."""
         locations = Locations.of(store)
         topologies, misplaced = read_topologies(store, locations)
         return cls(
@@ -60,7 +59,6 @@ class Definitions:
 
     @property
     def n_locations(self) -> int:
-        """Number of locations."""
         return len(self.locations)
 
     @property

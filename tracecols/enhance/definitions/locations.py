@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
+from tracecols.enhance.definitions.order import BATCH
 from tracecols.enhance.definitions.regions import device_calls
 from tracecols.errors import StoreError, TracecolsError
 from tracecols.given.arguments import as_locations, check_locations, is_whole_number, selected_numbers, show
@@ -17,9 +18,6 @@ from tracecols.schema.enums import GROUPS_OF_LOCATIONS, TEAM_CONSTRUCTS, device_
 from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask
-
-BATCH = 1 << 20
-"""Events that are read at once."""
 
 OF_CPUS = ("mpi", "openmp")
 """Paradigms of CPUs: a location of type gpu that is in a group of these, or that executes an MPI call or an OpenMP

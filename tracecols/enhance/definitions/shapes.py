@@ -177,10 +177,9 @@ def factorizations(n: int, most: int = N_DIMENSIONS) -> Iterator[tuple[int, ...]
     if n > 1:
         yield (n,)
     if most > 1:
-        for first in range(2, n // 2 + 1) if n < 64 else _divisors(n):
-            if n % first == 0:
-                for others in factorizations(n // first, most - 1):
-                    yield (first, *others)
+        for first in _divisors(n):
+            for others in factorizations(n // first, most - 1):
+                yield (first, *others)
 
 
 def _divisors(n: int) -> list[int]:
@@ -196,7 +195,6 @@ def _n_edges(sizes: Sequence[int], periodic: Sequence[bool]) -> int:
 
 
 def _kind(sizes: Sequence[int], periodic: Sequence[bool]) -> str:
-    """Return the name of the kind of a grid."""
     if len(sizes) == 1:
         return "ring" if periodic[0] else "line"
     if len(sizes) > 2 and set(sizes) == {2}:

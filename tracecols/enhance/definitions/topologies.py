@@ -145,7 +145,6 @@ def make_topology(
 
 
 def _process_thread(locations: Locations) -> Topology:
-    """Return the topology of processes and their threads."""
     cpus = np.flatnonzero(locations.is_cpu)
     coordinates = zip(locations.process[cpus].tolist(), locations.thread[cpus].tolist(), strict=True)
     positions = list(zip(cpus.tolist(), coordinates, strict=True))
@@ -220,7 +219,6 @@ class _Description:
         return AnalysisError(f"topology {self.name!r}: {what}\n  {do}")
 
     def check_keys(self) -> None:
-        """Refuse unknown keys."""
         unknown = sorted(map(str, set(self._given) - {*KEYS, "is_artificial"}))
         if unknown:
             names = ", ".join(key[:40] for key in unknown[:5])

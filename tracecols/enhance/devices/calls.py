@@ -60,7 +60,6 @@ class Calls:
     """`event` and `callsite`: (n,) int64, the event of the device and the call site that a call refers to, -1 none."""
 
     def at(self, rows: Ints) -> Calls:
-        """Return some calls, in the order of their rows."""
         return Calls(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 

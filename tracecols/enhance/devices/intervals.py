@@ -52,8 +52,7 @@ def interval_table(d: DeviceCalls, streams: Streams, busy: Busy, kernel: Columns
     ends_idle = np.where(state == KERNEL, pick(kernel.request, kernel_of[outer]), request)
     # the request that ends idle time: that of the next interval that is not idle
     following = latest(np.where(state != IDLE, np.arange(rows.size), -1)[::-1], location[::-1])[::-1]
-    next_request = pick(ends_idle, following)
-    request = np.where(state == IDLE, next_request, request)
+    request = np.where(state == IDLE, pick(ends_idle, following), request)
     root = streams.roots[location]
     known = np.maximum(request, -1)
     request_time = np.where(request >= 0, pick(c.enter_time, known), np.where(following < 0, end, -1))

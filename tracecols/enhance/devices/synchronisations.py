@@ -137,7 +137,6 @@ def is_blocking(facts: Facts, stream: Ints, null_stream: Ints) -> Mask:
 
 
 def null_streams(facts: Facts) -> Mask:
-    """Return a mask of the locations that are null streams."""
     return _streams_with(facts, "nullstream")
 
 

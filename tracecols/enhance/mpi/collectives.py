@@ -7,7 +7,7 @@ operations is a slice of every partition.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTable, joined, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, number, number_chronologically, occurrence
+from tracecols.enhance.dataflow.grouping import Segments, combine, number_chronologically, occurrence
 from tracecols.enhance.dataflow.partitions import BUCKET_ROWS, EVERYTHING, LEAST_MEMBERS, MEMBER_BYTES, Bucket, Division
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import BUCKET, GLOBAL, WITHIN, step
@@ -144,8 +144,7 @@ def outgoing_members(
             "call_path": pick(calls.call_path, call),
         },
     )
-    group, first = number(channel)
-    of = Segments(group, first.size)
+    of, first = Segments.of(channel)
     return OutgoingMembers(spill.keep(rows, _RELATIVE), channel[first], of.count(), of.min(k), of.max(k) + 1)
 
 
@@ -156,8 +155,7 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None)
         return [EVERYTHING]
     most = BUCKET_ROWS if memory is None else min(BUCKET_ROWS, max(memory // MEMBER_BYTES, LEAST_MEMBERS))
     channel = np.concatenate([p.communicator for p in outgoing])
-    group, first = number(channel)
-    of = Segments(group, first.size)
+    of, first = Segments.of(channel)
     size = of.sum(np.concatenate([p.size for p in outgoing]))
     # the operations of a trace slice are not numbered from 0
     starts = of.min(np.concatenate([p.first for p in outgoing]))
@@ -176,20 +174,21 @@ def plan_buckets(outgoing: Sequence[OutgoingMembers], memory: int | None = None)
     return [Bucket(number, low, high) for number, (low, high) in enumerate(edges)]
 
 
+def _member_columns(bucket: Bucket, every: Sequence[OutgoingMembers]) -> Callable[[str], NDArray[Any]]:
+    """Return a function that reads a column of the participants in a range of keys."""
+    several = len(every) > 1
+    spans = [
+        o.members.search("key", [bucket.low, bucket.high]).tolist() if several else (0, len(o.members)) for o in every
+    ]
+    return lambda name: joined([o.members.rows(name, *span) for o, span in zip(every, spans, strict=True)])
+
+
 @step(BUCKET, "collectives", "collective_members")
 def match_collectives(
     facts: Facts, bucket: Bucket, every_outgoing_members: Sequence[OutgoingMembers]
 ) -> tuple[CompoundTable, CompoundTable]:
     """Build the tables of the collective operations in a range of keys, and of their participants."""
-    several = len(every_outgoing_members) > 1
-    spans = [
-        o.members.search("key", [bucket.low, bucket.high]).tolist() if several else (0, len(o.members))
-        for o in every_outgoing_members
-    ]
-
-    def member(name: str) -> NDArray[Any]:
-        return joined([o.members.rows(name, *span) for o, span in zip(every_outgoing_members, spans, strict=True)])
-
+    member = _member_columns(bucket, every_outgoing_members)
     # read once, and not through the tables: a column that refers to its table would keep the data of the table alive
     # until the next garbage collection
     begin_time, rank, location = (cache(partial(member, name)) for name in ("begin_time", "rank", "location"))
@@ -201,11 +200,6 @@ def match_collectives(
     size = facts.communicators.size_of(communicator[head])
     n_members = segments.count()
     disagree = participants_disagree(facts.communicators, segments, communicator[head], op, root)
-    counts = {
-        "collective operations that lack participants": int((n_members < size).sum()),
-        "collective operations whose participants disagree": int(disagree.sum()),
-        "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
-    }
     table = CompoundTable(
         COLLECTIVES,
         head.size,
@@ -225,7 +219,11 @@ def match_collectives(
             "first_end": lambda: segments.min(member("end")),
             "on_device": lambda: facts.locations.is_device[location()[head]],
         },
-        counts,
+        {
+            "collective operations that lack participants": int((n_members < size).sum()),
+            "collective operations whose participants disagree": int(disagree.sum()),
+            "participants of collective operations on undefined communicators": int((communicator < 0).sum()),
+        },
     )
     members = CompoundTable(
         COLLECTIVE_MEMBERS,
@@ -290,9 +288,8 @@ def find_startups(facts: Facts, call_instances: CallInstances) -> CompoundTable:
     world = facts.communicators.world[facts.process[location]]
     if (~init).any() and leave[~init].min() >= enter[~init].max():
         world = np.where(init, world, -1)
-    group, first = number(2 * world + init)
-    together = Segments(group, first.size)
-    latest, earliest = together.max(enter)[group], together.min(leave)[group]
+    together, _ = Segments.of(2 * world + init)
+    latest, earliest = together.max(enter)[together.group], together.min(leave)[together.group]
     return CompoundTable(
         STARTUPS,
         rows.size,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, number, occurrence, pair_within_processes
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, occurrence, pair_within_processes
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.scan.facts import Facts
@@ -120,9 +120,8 @@ def _members(facts: Facts, calls: CallInstances, row: Ints, handle: Ints, locati
     by_time = facts.order.argsort(calls.enter[call], enter, process)
     k = occurrence(combine(process, channel, handle), by_time)
     k = facts.numbering.number(Numbered.FILE, k, process, handle)
-    operation, head = number(combine(channel, handle, k))
-    of = Segments(operation, head.size)
-    size = facts.communicators.size_of(communicator[head])
+    of, head = Segments.of(combine(channel, handle, k))
+    size, operation = facts.communicators.size_of(communicator[head]), of.group
     complete = of.count() == size
     collective = np.append(facts.regions.is_collective_file, False)
     regions = facts.call_paths.region[calls.call_path]

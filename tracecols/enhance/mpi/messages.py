@@ -290,9 +290,8 @@ def find_late_calls(messages: CompoundTable) -> LateCalls:
     m = messages
     wait = np.minimum(m.send_enter_time, m.recv_exit_time) - m.recv_enter_time
     late = np.flatnonzero((wait > 0) & (m.recv_enter >= 0))
-    group, first = number(m.recv_enter[late])
-    longest = Segments(group, first.size).max(wait[late])
-    enter = m.recv_enter[late][first]
+    of, first = Segments.of(m.recv_enter[late])
+    longest, enter = of.max(wait[late]), m.recv_enter[late][first]
     order = np.argsort(enter)
     return LateCalls(enter[order], longest[order])
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tracecols.enhance.dataflow.grouping import bounded, ranges
 from tracecols.enhance.definitions.communicators import Communicators
 from tracecols.enhance.definitions.definitions import Definitions
+from tracecols.enhance.definitions.order import BATCH
 from tracecols.enhance.definitions.shapes import Graph, Shape, find_shape
 from tracecols.enhance.definitions.topologies import Topology
 from tracecols.enhance.mpi.messages import RECEIVES, SENDS
@@ -22,9 +23,6 @@ from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask
 from tracecols.work.executors import side_by_side
-
-BATCH = 1 << 20
-"""Events that are read at once."""
 
 N_FIRST = 64
 """Receives of each location from which the order of the dimensions is derived."""

@@ -13,15 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import (
-    Segments,
-    combine,
-    mask_of,
-    number,
-    occurrence,
-    pair_within_processes,
-    pairs_of,
-)
+from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, occurrence, pair_within_processes, pairs_of
 from tracecols.enhance.dataflow.steps import GLOBAL, step
 from tracecols.enhance.definitions.numbering import Numbered
 from tracecols.enhance.mpi.waits import PAIRWISE, SCAN, groups_that_wait, latest_of_lower_ranks
@@ -90,17 +82,15 @@ def match_nonblocking(
     columns = ["op", "communicator", "root", "sent", "received", "request"]
     e = attributed_events(facts, scans, members, call_instances, "collectives", columns)
     e = e.take(np.flatnonzero(mask_of(KINDS)[e.kind]))
-    process = facts.process[e.location]
-    order = facts.order.argsort(e.row, e.time, process)
-    e, process = e.take(order), process[order]
+    e = e.take(facts.order.argsort(e.row, e.time, facts.process[e.location]))
     starts = e.kind == K.NON_BLOCKING_COLLECTIVE_REQUEST
+    process = facts.process[e.location]
     start, done = pairs_of(pair_within_processes(process, e.location, e.request, starts, ~starts), starts)
     communicator, process = e.communicator[done], process[start]
     channel = facts.communicators.channel(communicator, process)
-    k = occurrence(combine(process, channel))
-    k = facts.numbering.number(Numbered.NONBLOCKING, k, process, communicator)
-    operation, head = number(combine(channel, k))
-    complete = np.bincount(operation, minlength=head.size) == facts.communicators.size_of(communicator[head])
+    k = facts.numbering.number(Numbered.NONBLOCKING, occurrence(combine(process, channel)), process, communicator)
+    of, head = Segments.of(combine(channel, k))
+    operation, complete = of.group, of.count() == facts.communicators.size_of(communicator[head])
     group = facts.communicators.group_of(communicator, process)
     # an operation that is started outside of any call, or before a trace slice, begins at its event
     begin = np.where(e.call[start] >= 0, pick(call_instances.enter_time, e.call[start]), e.time[start])
@@ -108,7 +98,7 @@ def match_nonblocking(
     rank = facts.communicators.rank_of(communicator, process)
     is_root = facts.communicators.are_roots(communicator, rank, e.root[done])
     # some recorders record no sizes: all participants send and receive then
-    no_sizes = Segments(operation, head.size).max(e.sent[done] + e.received[done])[operation] == 0
+    no_sizes = of.max(e.sent[done] + e.received[done])[operation] == 0
     sends, receives = (e.sent[done] > 0) | no_sizes, (e.received[done] > 0) | no_sizes
     of_all = _Participants(operation, group, e.op[done], rank, begin, end, is_root, sends, complete[operation])
     latest, root, senders = _awaited_begins(of_all)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.columns import CompoundTable
-from tracecols.enhance.dataflow.grouping import Segments, number
+from tracecols.enhance.dataflow.grouping import Segments
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.region_rules import CONDITION, RegionRule, either, in_role, is_in, named, nothing
 from tracecols.schema import enums
@@ -59,12 +59,12 @@ EARLY, LATE = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 def largest_per_call(call: Ints, severity: Ints, last: bool = False) -> Ints:
     """Choose the element with the largest severity in each call, given by its ENTER row; of equal ones the first, or
     the last."""
-    group, heads = number(call)
-    largest = np.flatnonzero(severity == Segments(group, heads.size).max(severity)[group])
+    of, heads = Segments.of(call)
+    largest = np.flatnonzero(severity == of.max(severity)[of.group])
     if not last:
         largest = largest[::-1]
     # of several values assigned to one element, the last one stays
-    heads[group[largest]] = largest
+    heads[of.group[largest]] = largest
     return np.sort(heads)
 
 

@@ -81,9 +81,8 @@ def match_window_collectives(
     communicator = to_numpy(facts.store.definitions["windows"].column("communicator"))
     # on MPI_COMM_SELF, each process has a separate window
     channel = facts.communicators.channel(pick(communicator, window), process)
-    instance, head = number(combine(window, channel, k))
-    n = head.size
-    segments = Segments(instance, n)
+    segments, head = Segments.of(combine(window, channel, k))
+    instance, n = segments.group, head.size
     enter = pick(call_instances.enter_time, call)
     call_path = pick(call_instances.call_path, call)
     rank = facts.order.rank(e.row[end], e.time[end])
@@ -292,29 +291,19 @@ def match_epochs(
     sync = np.flatnonzero((e.kind == K.RMA_GROUP_SYNC) & (e.call >= 0) & (e.window >= 0))
     place = _by_process(facts, e)
     sync = sync[np.argsort(place[sync])]
-    call = e.call[sync]
-    region = facts.call_paths.region[call_instances.call_path[call]]
-    (start, complete), (post, wait) = pair_epochs(
-        facts.regions, region, e.level[sync], combine(facts.process[e.location[sync]], e.window[sync])
-    )
-    access, exposure = _meet(facts, e, sync, start, post)
-    start, complete, post, wait = sync[start], sync[complete], sync[post], sync[wait]
-
-    n_expected = GroupMembers(facts.store, facts.process).size[e.group[post]]
-    is_complete = (np.bincount(exposure, minlength=post.size) == n_expected)[exposure]
-    rank = facts.order.rank(e.row[sync], e.time[sync])
-    position = np.zeros(e.row.size, np.int64)
-    position[sync] = rank
-    # the access epochs of an exposure in the order in which they were completed
-    order = np.lexsort((position[complete][access], exposure))
-    access, exposure, is_complete = access[order], exposure[order], is_complete[order]
-    last = position[wait]
-    np.maximum.at(last, exposure, position[complete][access])
-
     enter, leave, call_path = (
         pick(column, e.call)
         for column in (call_instances.enter_time, call_instances.exit_time, call_instances.call_path)
     )
+    region = facts.call_paths.region[call_path[sync]]
+    key = combine(facts.process[e.location[sync]], e.window[sync])
+    epochs = pair_epochs(facts.regions, region, e.level[sync], key)
+    (start, complete), (post, wait) = ((sync[begins], sync[ends]) for begins, ends in epochs)
+    position = np.zeros(e.row.size, np.int64)
+    position[sync] = facts.order.rank(e.row[sync], e.time[sync])
+    access, exposure, is_complete = _meet(facts, e, start, post, position[complete])
+    last = position[wait]
+    np.maximum.at(last, exposure, position[complete][access])
     epoch, accesses = _accesses(e, place, start, complete)
     posted = enter[post][exposure]
     held_by, held = _held(enter, leave, (start, complete, epoch, accesses), access, posted)
@@ -396,14 +385,16 @@ class GroupMembers:
         return np.repeat(np.arange(group.size), n), self._process[at]
 
 
-def _meet(facts: Facts, e: Columns, sync: Ints, start: Ints, post: Ints) -> tuple[Ints, Ints]:
-    """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin."""
+def _meet(facts: Facts, e: Columns, start: Ints, post: Ints, completed: Ints) -> tuple[Ints, Ints, Mask]:
+    """Join the k-th access epoch of an origin at a target with the target's k-th exposure epoch for that origin. Return
+    the epochs of each pair, and whether all access epochs of its exposure epoch are found; the access epochs of an
+    exposure epoch are in the order in which they were completed."""
     members = GroupMembers(facts.store, facts.process)
-    access, target = members.each(e.group[sync[start]].astype(np.int64))
-    exposure, origin = members.each(e.group[sync[post]].astype(np.int64))
-    own_access = pick(facts.process[e.location[sync[start]]], access).astype(np.int64)
-    own_exposure = pick(facts.process[e.location[sync[post]]], exposure).astype(np.int64)
-    window = np.concatenate([e.window[sync[start]][access], e.window[sync[post]][exposure]]).astype(np.int64)
+    access, target = members.each(e.group[start].astype(np.int64))
+    exposure, origin = members.each(e.group[post].astype(np.int64))
+    own_access = pick(facts.process[e.location[start]], access).astype(np.int64)
+    own_exposure = pick(facts.process[e.location[post]], exposure).astype(np.int64)
+    window = np.concatenate([e.window[start][access], e.window[post][exposure]]).astype(np.int64)
     n = access.size
     key = combine(window, np.concatenate([own_access, origin]), np.concatenate([target, own_exposure]))
     if facts.numbering:
@@ -414,7 +405,11 @@ def _meet(facts: Facts, e: Columns, sync: Ints, start: Ints, post: Ints) -> tupl
         key = combine(key, np.concatenate(numbers))
     left = join_occurrences(key[:n], key[n:])
     right = np.flatnonzero(left >= 0)
-    return access[left[right]], exposure[right]
+    access, exposure = access[left[right]], exposure[right]
+    order = np.lexsort((completed[access], exposure))
+    access, exposure = access[order], exposure[order]
+    is_complete = np.bincount(exposure, minlength=post.size) == members.size[e.group[post]]
+    return access, exposure, is_complete[exposure]
 
 
 def _accesses(e: Columns, place: Ints, start: Ints, complete: Ints) -> tuple[Ints, Ints]:

@@ -26,7 +26,6 @@ from tracecols.enhance.scan.location_scan import (
 )
 from tracecols.enhance.scan.teams import IS_FORK
 from tracecols.kernels import arrays, stacks
-from tracecols.kernels.gaps import Gaps
 from tracecols.schema import KINDS, NAMES, EventKind
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints, Mask, offsets_of
@@ -37,18 +36,14 @@ Rows = TypeVar("Rows", bound=NamedTuple)
 BATCH = 1 << 20
 """Events per kernel call."""
 
-
 JOINS_ALL = mask_of(k for k in KINDS if k.family == "rma" or k.name.startswith("NON_BLOCKING_COLLECTIVE"))
 """Kinds of events whose call instances are joined across all processes at once."""
-
 
 SIDE_FAMILIES = ("p2p", "collectives", "locks", "rma")
 """Side tables of attributed events other than those of threads, tasks and metrics."""
 
-
 CLOSE_TO = {"exit": "enter", "exit_time": "enter_time"}
 """Columns of call instances whose values are close to those of another column (see `Spill.keep`)."""
-
 
 NOTED = [stacks.PROGRAM, stacks.BAD_EXITS, stacks.OPEN, stacks.DISORDERED, stacks.N_NESTED]
 """Elements of the state that are results."""
@@ -174,8 +169,8 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
         found = scan.result
         found.program, found.bad_exits, found.open, found.disordered, found.nested = of_state
         if scan.samples.size:
-            entry = paths.entry[slice(*rows[0])]
-            found.gaps = _gaps_of(scan, entry, _between(buffers.calls, *rows[1]), _between(attributed, *rows[2]))
+            of_calls, of_events = _between(buffers.calls, *rows[1]), _between(attributed, *rows[2])
+            found.gaps = find_gaps(scan, paths.entry[slice(*rows[0])], of_calls, of_events)
         if has_phases:
             found.phase_begin, found.phase_end = (edges[slice(*of_phases)] for edges in phases)
         found.paths, found.calls, found.events, found.global_calls = (
@@ -188,16 +183,7 @@ def keep_results(buffers: ScanBuffers, spill: Spill, waiting: RunningScan | None
 
 
 def _between(columns: Rows, start: int, stop: int) -> Rows:
-    """Return some rows of named columns."""
     return arrays.first(arrays.after(columns, start), stop - start)
-
-
-def _gaps_of(
-    scan: RunningScan, entry: NDArray[np.int32], calls: stacks.CallInstances, events: stacks.AttributedEvents
-) -> Gaps | None:
-    """Find the moments at which a location may be divided; `entry` is that of each of its call paths."""
-    role = scan.regions.construct[scan.regions.of_entry[np.maximum(entry, 0)]].astype(np.int8)
-    return find_gaps(scan.store, scan.location, scan.samples, calls, events, scan.begins, scan.begun, role)
 
 
 def _global_calls(

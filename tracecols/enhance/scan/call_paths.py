@@ -180,16 +180,13 @@ class PeriodCallPaths(CallPaths):
 
     @property
     def whole(self) -> CallPaths:
-        """The call paths of the whole time."""
         return self.all_periods
 
     @property
     def divider(self) -> Divider:
-        """The divider of the time into periods."""
         return self.by
 
     def path_of(self, labels: NDArray[np.signedinteger[Any]]) -> Ints:
-        """Return the call paths of the whole time that correspond to the given ones; null stays."""
         return pick(self.label_path, labels).astype(np.int64)
 
     def label(self, path: NDArray[np.signedinteger[Any]], period: NDArray[np.signedinteger[Any]]) -> Ints:
@@ -215,11 +212,9 @@ class PeriodCallPaths(CallPaths):
         return Labels(n, self.key, table)
 
     def find(self, path: NDArray[np.signedinteger[Any]], like: NDArray[np.signedinteger[Any]]) -> Ints:
-        """Return the given call paths of the whole time in the periods of `like`."""
         return self.label(path.astype(np.int64), pick(self.period, like))
 
     def at(self, labels: NDArray[np.signedinteger[Any]], time: Ints, location: NDArray[np.signedinteger[Any]]) -> Ints:
-        """Return call paths in the span that contains a time at a location; unchanged if the divider is not by time."""
         if not self.by.by_time:
             return labels.astype(np.int64)
         return self.label(self.path_of(labels), self.by.piece(time, location))
@@ -227,7 +222,6 @@ class PeriodCallPaths(CallPaths):
     def divide(
         self, labels: NDArray[np.signedinteger[Any]], begin: Ints, end: Ints, location: NDArray[np.signedinteger[Any]]
     ) -> tuple[Ints, Ints, Ints]:
-        """Divide intervals at the edges of spans. Return interval, call path in the span, and ticks of every part."""
         if not self.by.by_time:
             return super().divide(labels, begin, end, location)
         row, piece, ticks = divide_intervals(self.by, begin, end, location)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from tracecols.enhance.dataflow.grouping import mask_of, pair_with_previous
 from tracecols.enhance.definitions.regions import CONSTRUCTS
-from tracecols.enhance.scan.teams import IS_FORK, IS_JOIN, KEPT, TeamBegins
+from tracecols.enhance.scan.location_scan import RunningScan
+from tracecols.enhance.scan.teams import IS_FORK, IS_JOIN, KEPT
 from tracecols.kernels import gaps as kernels
 from tracecols.kernels import stacks
 from tracecols.kernels.gaps import CALLS, LAST, N_AROUND, N_COUNTED, Gaps
@@ -88,22 +89,12 @@ def sample_times(store: Store, n_events: int, window: int) -> Ints:
 
 
 def find_gaps(
-    store: Store,
-    location: int,
-    times: Ints,
-    calls: stacks.CallInstances,
-    attributed: stacks.AttributedEvents,
-    is_begin: Mask,
-    teams: TeamBegins,
-    role: NDArray[np.int8],
+    scan: RunningScan, entry: NDArray[np.int32], calls: stacks.CallInstances, attributed: stacks.AttributedEvents
 ) -> Gaps | None:
-    """Find moments at which a location may be divided, with possibly one open team; None if its times decrease or its
-    locks, requests or messages are inconsistent.
-
-    `times` ascend. `is_begin` is the mask of the kinds of events that begin teams, for all threads of the process if
-    these are FORKs; `teams` are its begins in teams, empty if FORKs begin teams; `role` is the construct of the region
-    of each of its call paths, -1 for none.
-    """
+    """Find moments after `RunningScan.samples` at which a location may be divided, with possibly one open team; None if
+    its times decrease or its locks, requests or messages are inconsistent. `entry` is that of each of its call
+    paths."""
+    store, location, times, teams = scan.store, scan.location, scan.samples, scan.begun
     if location in store.decreases or not (_locks_are_held(store, location, attributed.kind)):
         return None
     if not all(_begin_here(store, location, attributed.kind, column, *of) for column, of in OPEN.items()):
@@ -127,7 +118,8 @@ def find_gaps(
     begin, end, sums, mark = (np.zeros_like(times) for _ in range(4))
     counted, entered = (np.zeros((n, size), np.int64) for size in (N_COUNTED + len(TABLES), len(CONSTRUCTS)))
     found = Gaps(begin, end, counted, sums, np.full(n, -1), mark, entered, np.full((n, N_AROUND), -1))
-    meanings = _meanings(is_begin, role)
+    role = scan.regions.construct[scan.regions.of_entry[np.maximum(entry, 0)]].astype(np.int8)
+    meanings = _meanings(scan.begins, role)
     sizes = len(meanings.change), len(TABLES), len(CONSTRUCTS), N_AROUND, kernels.N_STATE
     scratch = kernels.Scratch(*(np.zeros(size, np.int64) for size in sizes))
     kernels.find_first_gaps(times, happening, meanings, scratch, found)

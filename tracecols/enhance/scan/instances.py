@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, joined, joined_column, merged, pick
-from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of, number
+from tracecols.enhance.dataflow.grouping import Segments, bounded, combine, mask_of
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import ANY, WITHIN, step
 from tracecols.enhance.scan.batches import next_events, runs_of, scan_batch
@@ -215,8 +215,7 @@ def profile(facts: Facts, scans: Sequence[LocationScan]) -> CompoundTable:
         real = call_path >= 0
         call_path, location, is_inherited = call_path[real], location[real], is_inherited[real]
         exclusive, visits = exclusive[real], visits[real]
-    group, first = number(combine(location, call_path))
-    segments = Segments(group, first.size)
+    segments, first = Segments.of(combine(location, call_path))
     return CompoundTable(
         PROFILE,
         first.size,
@@ -297,7 +296,7 @@ def walk_stacks(
     """
     stops = flush_stops_of(facts.store, locations) if flush_stops is None else flush_stops
     nothing = np.zeros(0, np.int64)
-    buffers, pointers = ScanBuffers.make(), stacks.Pointers(nothing, nothing, np.empty(WALKED, np.int32))
+    buffers, pointers = ScanBuffers(), stacks.Pointers(nothing, nothing, np.empty(WALKED, np.int32))
     for some in bounded(facts.store.n_events[locations], WALKED):
         again = [
             _scan_again(facts, scans, teams, i, of) for i, of in zip(locations[some].tolist(), stops[some], strict=True)
@@ -375,7 +374,7 @@ def scan_location(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loc
     n = columns["time"].size
     enterptr, exitptr, node = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int32)
     if n:
-        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, stacks.Pointers(enterptr, exitptr, node))
+        scan_batch([scan], columns, np.array([n]), ScanBuffers(), True, stacks.Pointers(enterptr, exitptr, node))
     time, kind, region = (columns[name] for name in ("time", "kind", "region"))
     return LocationStacks(
         scan.first_row, time, kind, region, enterptr, exitptr, node, facts.call_paths.numbers[location]
@@ -397,7 +396,7 @@ def scan_charges(facts: Facts, scans: Sequence[LocationScan], teams: Teams, loca
     n = columns["time"].size
     charges = charges_of(n + int((ACTION[columns["kind"]] == FLUSH).sum()) + 1)
     if n:
-        scan_batch([scan], columns, np.array([n]), ScanBuffers.make(), True, charges=charges)
+        scan_batch([scan], columns, np.array([n]), ScanBuffers(), True, charges=charges)
     begin, end, node = (column[: charges.n[0]] for column in charges[:3])
     # a task that enters no region has no call path
     charged = node >= 0

@@ -22,7 +22,7 @@ from tracecols.enhance.definitions.definitions import Definitions
 from tracecols.enhance.definitions.order import EventOrder
 from tracecols.enhance.scan.periods import WHOLE, Divider
 from tracecols.enhance.scan.tasks import TaskEvents
-from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, ForkSpans, TeamBegins, TeamEvents, Teams
+from tracecols.enhance.scan.teams import FORKS, IS_FORK, IS_JOIN, JOINS, LATE, ForkSpans, TeamBegins, TeamEvents, Teams
 from tracecols.errors import StoreError
 from tracecols.kernels import actions, arrays, pools, stacks
 from tracecols.kernels.actions import action_table
@@ -34,7 +34,6 @@ from tracecols.work.large import LargeArrays
 
 FOREIGN = -2
 """Codes less than or equal to this refer to call paths of other locations: FOREIGN - (location << 32 | call path)."""
-
 
 ACTION = action_table(
     actions.PUSH,
@@ -52,7 +51,6 @@ ACTION = action_table(
 )
 """Action of each kind of event in the scan of a location."""
 
-
 ATTRIBUTED: Mask = mask_of(
     actions.kinds_that(
         actions.FORK,
@@ -67,19 +65,15 @@ ATTRIBUTED: Mask = mask_of(
 )
 """Kinds of attributed events; (256,) bool."""
 
-
 IS_TEAM_BEGIN: Mask = mask_of(actions.kinds_that(actions.TEAM_BEGIN))
 """Kinds of events with which a thread begins in a team; (256,) bool."""
-
 
 IS_OF_TEAM = IS_FORK | IS_JOIN
 """Kinds of events that fork and join teams; (256,) bool."""
 
-
 FORKER_ACTION = ACTION.copy()
 FORKER_ACTION[list(FORKS)], FORKER_ACTION[list(JOINS)] = actions.TEAM_BEGIN, actions.TEAM_END
 """Actions for a thread whose FORKs begin its teams, because no other events do."""
-
 
 FIRST_STATE = np.zeros(stacks.N_STATE, np.int64)
 """Initial state of a scan."""
@@ -104,7 +98,6 @@ def tasks_of(n: int) -> stacks.Tasks:
 ONE_TASK = tasks_of(1)
 """The implicit task of a location that never switches between tasks; never written to."""
 
-
 IN_PROGRAMS = tuple(str(int(kind)) for kind in (EventKind.THREAD_BEGIN, EventKind.PROGRAM_BEGIN))
 """Kinds of events in traces that record the program and its threads."""
 
@@ -122,15 +115,12 @@ def flush_stops_of(store: Store, locations: Ints) -> list[Ints]:
 CHAIN = 64
 """Maximum number of call paths above those of a stack: of the program and of explicit tasks."""
 
-
 LARGE_TABLE = 1 << 14
 """A hash table of call paths with more entries is not reused: otherwise every location would need as much memory as the
 one with the most call paths."""
 
-
 OWN = [stacks.N_NODES, stacks.N_CALLS, stacks.N_ATTRIBUTED, stacks.N_PHASES]
 """Elements of the state that count the rows a location has in the buffers, in the order of `ScanBuffers.filled`."""
-
 
 NO_POINTERS = arrays.zeros(stacks.Pointers, 0)
 """Used if no pointer columns are requested."""
@@ -155,32 +145,19 @@ class ScanBuffers:
     (`stacks.scan_locations`).
     """
 
-    frames: stacks.Frames
-    paths: stacks.CallPaths
-    table: NDArray[np.int32]
-    calls: stacks.CallInstances
-    attributed: stacks.AttributedEvents
-    team_stack: Ints
+    frames: stacks.Frames = field(default_factory=lambda: pools.linked(stacks.Frames, 64))
+    paths: stacks.CallPaths = field(default_factory=lambda: arrays.zeros(stacks.CallPaths, 256))
+    table: NDArray[np.int32] = field(default_factory=lambda: np.zeros(512, np.int32))
+    calls: stacks.CallInstances = field(default_factory=lambda: arrays.zeros(stacks.CallInstances, 1 << 12))
+    attributed: stacks.AttributedEvents = field(default_factory=lambda: arrays.zeros(stacks.AttributedEvents, 1 << 12))
+    team_stack: Ints = field(default_factory=lambda: np.full(16, -1, np.int64))
     chain: Ints = field(default_factory=lambda: np.zeros(2 * (64 + CHAIN), np.int64))
     begin: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
     end: Ints = field(default_factory=lambda: np.zeros(16, np.int64))
     ended: list[RunningScan] = field(default_factory=list)
     filled: Ints = field(default_factory=lambda: np.zeros(stacks.N_FILLED, np.int64))
     large: LargeArrays = field(default_factory=LargeArrays)
-
-    @classmethod
-    def make(cls, large: LargeArrays | None = None) -> ScanBuffers:
-        """Create small buffers; those that grow with a location are allocated by `large`, by default in memory."""
-        found = cls(
-            pools.linked(stacks.Frames, 64),
-            arrays.zeros(stacks.CallPaths, 256),
-            np.zeros(512, np.int32),
-            arrays.zeros(stacks.CallInstances, 1 << 12),
-            arrays.zeros(stacks.AttributedEvents, 1 << 12),
-            np.full(16, -1, np.int64),
-        )
-        found.large = LargeArrays() if large is None else large
-        return found
+    """Allocates those that grow with a location."""
 
     def grow(self, state: Ints) -> None:
         """Double the buffers that are full, for the location with this state."""
@@ -224,7 +201,7 @@ class ScanBuffers:
     def clear(self) -> None:
         """Replace the buffers of call paths by small ones if they grew beyond `LARGE_TABLE`."""
         if self.table.size > LARGE_TABLE:
-            fresh = ScanBuffers.make()
+            fresh = ScanBuffers()
             self.frames, self.paths, self.table, self.chain = fresh.frames, fresh.paths, fresh.table, fresh.chain
             self.filled[stacks.FREE_FRAME] = 0
 
@@ -241,7 +218,7 @@ class BufferPool:
         try:
             return self._free.pop()
         except IndexError:
-            return ScanBuffers.make(self._large)
+            return ScanBuffers(large=self._large)
 
     def give(self, buffers: ScanBuffers) -> None:
         """Take buffers back."""
@@ -311,6 +288,44 @@ class LocationScan:
         return self.store.damaged(f"location {self.location}: {what}")
 
 
+class ForkedTeams:
+    """The teams of a thread whose begins are not recorded: between the FORKs of another location and their JOINs."""
+
+    def __init__(self, spans: ForkSpans, order: EventOrder) -> None:
+        self._spans, self._order, self._last_join = spans, order, np.maximum.accumulate(spans.join_time)
+        self._start, self._stop = (np.full(spans.fork_row.size, LATE) for _ in range(2))
+        self._n_over = 0
+
+    def rows(self, base: int, time: Ints) -> tuple[Ints, Ints]:
+        """Return the rows between which the thread belongs to each team, as far as its events until now show; its next
+        events begin with row `base`, at the times `time`."""
+        spans, start, stop = self._spans, self._start, self._stop
+        if not time.size:
+            return start, stop
+        time = self._order.times_of(base, time)
+        # teams that were joined before this batch are over; nested ones are joined before those around them
+        low = int(np.searchsorted(self._last_join, time[0]))
+        high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
+        stop[self._n_over : low] = 0
+        self._n_over = max(low, self._n_over)
+        for bounds, row, at in (
+            (start, spans.fork_row[low:high], spans.fork_time[low:high]),
+            (stop, spans.join_row[low:high], spans.join_time[low:high]),
+        ):
+            # among events at the time of a FORK or JOIN, those of the forking thread, the master, come first
+            bound = np.searchsorted(time, at)
+            n = np.searchsorted(time, at, "right") - bound
+            of = np.flatnonzero((n > 0) & self._order.is_listed(row))
+            if of.size:
+                n = n[of]
+                k = np.repeat(np.arange(of.size), n)
+                tied = base + ranges(bound[of], n)
+                before = self._order.tie_order(tied) < self._order.tie_order(row[of])[k]
+                bound[of] += np.bincount(k[before], minlength=of.size)
+            bounds[low:high] = np.where(row >= 0, base + bound, LATE)
+        return start, stop
+
+
 class RunningScan:
     """The pass over one location: `enter_threads`, then `advance_together` until `result` is done.
 
@@ -326,6 +341,10 @@ class RunningScan:
         Locations that fork teams in which it begins.
     n_known : int
         Number of its begins in teams whose call paths are known (`inherit`).
+    samples : (n_samples,) int64
+        Times, ascending, after which the location may be divided (`enhance.scan.gaps`).
+    begun : TeamBegins
+        Its begins in teams if samples are given; empty if FORKs begin teams, then for all threads of the process.
     """
 
     def __init__(
@@ -348,9 +367,7 @@ class RunningScan:
         self._events_of_teams, self.fork_rows = teams.events, teams.fork_rows_of(location)
         self.at = 0
         self._master, self._fork = teams.masters_of(location)
-        self._spans: ForkSpans | None = None
-        self._interval_start = self._interval_stop = self._last_join = NOTHING
-        self._n_over = 0
+        self._forked: ForkedTeams | None = None
         self.depends = self._parents = self._programs = self._team_periods = NOTHING
         self.n_known = self._master.size
         if self.n_known:
@@ -429,7 +446,7 @@ class RunningScan:
             self._task_slots,
             self._parents,
             self._programs,
-            *self._team_intervals(time),
+            *((NOTHING, NOTHING) if self._forked is None else self._forked.rows(int(self.state[stacks.ROW]), time)),
             self._team_periods,
         )
 
@@ -438,47 +455,13 @@ class RunningScan:
         self.at += n
         self.buffers, self.tasks = buffers, tasks
 
-    def _team_intervals(self, time: Ints) -> tuple[Ints, Ints]:
-        """Find the rows between which this thread belongs to teams of another thread, as far as the batch shows."""
-        spans = self._spans
-        if spans is None or not time.size:
-            return self._interval_start, self._interval_stop
-        base = int(self.state[stacks.ROW])
-        time = self.order.times_of(base, time)
-        start, stop = self._interval_start, self._interval_stop
-        # teams that were joined before this batch are over; nested ones are joined before those around them
-        low = int(np.searchsorted(self._last_join, time[0]))
-        high = int(np.searchsorted(spans.fork_time, time[-1], "right"))
-        stop[self._n_over : low] = 0
-        self._n_over = max(low, self._n_over)
-        for bounds, row, at in (
-            (start, spans.fork_row[low:high], spans.fork_time[low:high]),
-            (stop, spans.join_row[low:high], spans.join_time[low:high]),
-        ):
-            # among events at the time of a FORK or JOIN, those of the forking thread, the master, come first
-            bound = np.searchsorted(time, at)
-            n = np.searchsorted(time, at, "right") - bound
-            of = np.flatnonzero((n > 0) & self.order.is_listed(row))
-            if of.size:
-                n = n[of]
-                k = np.repeat(np.arange(of.size), n)
-                tied = base + ranges(bound[of], n)
-                before = self.order.tie_order(tied) < self.order.tie_order(row[of])[k]
-                bound[of] += np.bincount(k[before], minlength=of.size)
-            bounds[low:high] = np.where(row >= 0, base + bound, np.iinfo(np.int64).max)
-        return start, stop
-
     def inherit(self, others: Mapping[int, LocationScan] | Sequence[LocationScan], give_up: bool = False) -> bool:
         """Look up the call paths of teams whose masters have been scanned far enough; return whether the scan of the
         location can continue."""
         if self.forker not in (-1, self.location):
-            if self._spans is None and others[self.forker].done:
-                self._spans = forks_of(others[self.forker], self._events_of_teams, self.order)
-                self._last_join = np.maximum.accumulate(self._spans.join_time)
-                n = self._spans.fork_row.size
-                self._interval_start, self._interval_stop = (np.full(n, np.iinfo(np.int64).max) for _ in range(2))
-                self._n_over = 0
-                at = self._spans.node.astype(np.int64)
+            if self._forked is None and others[self.forker].done:
+                spans = forks_of(others[self.forker], self._events_of_teams, self.order)
+                self._forked, at = ForkedTeams(spans, self.order), spans.node.astype(np.int64)
                 inherited = FOREIGN - (self.forker << 32 | np.maximum(at, 0))
                 self._parents = np.where(at >= 0, inherited, stacks.ROOT_IN_TEAM)
                 self._programs = np.full(self._parents.size, stacks.NO_PARENT, np.int64)
@@ -486,7 +469,7 @@ class RunningScan:
                 if not self.divider.by_time:
                     self._team_periods = pick(others[self.forker].paths.column("period"), at).astype(np.int64)
                 self.n_known = self._parents.size
-            return self._spans is not None or give_up
+            return self._forked is not None or give_up
         if self.n_known == self._master.size:
             return True
         unknown = slice(self.n_known, None)

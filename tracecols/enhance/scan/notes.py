@@ -20,7 +20,6 @@ from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.teams import Teams
 from tracecols.schema.compound import COUNTER_VALUES, LOCATION_MARKERS, PARAMETER_VALUES
 from tracecols.schema.enums import GROUPS_OF_LOCATIONS
-from tracecols.store import Store
 from tracecols.store.arrow import to_numpy
 from tracecols.vectors import Ints
 
@@ -124,7 +123,7 @@ def location_markers(
 def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int]]:
     """Return the markers that refer to each location, ascending."""
     markers = facts.store.definitions["markers"].to_pylist()
-    of_scope = {scope: _locations_by_id(facts.store, scope, facts) for scope in {m["scope"] for m in markers}}
+    of_scope = {scope: _locations_by_id(facts, scope) for scope in {m["scope"] for m in markers}}
     found: dict[int, list[int]] = {i: [] for i in locations}
     for number, marker in enumerate(markers):
         if marker["scope"] == "global":
@@ -138,8 +137,9 @@ def _markers_about(facts: Facts, locations: Sequence[int]) -> dict[int, list[int
     return found
 
 
-def _locations_by_id(store: Store, scope: str, facts: Facts) -> dict[int, list[int]]:
+def _locations_by_id(facts: Facts, scope: str) -> dict[int, list[int]]:
     """Return the locations of every definition that markers of a scope can refer to, by its identifier."""
+    store = facts.store
     if scope == "location_group":
         processes = store.definitions["processes"].column("id").to_pylist()
         return {i: np.flatnonzero(facts.process == k).tolist() for k, i in enumerate(processes)}

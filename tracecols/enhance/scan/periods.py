@@ -31,10 +31,6 @@ MOST_BINS = 1 << 20
 """Maximum number of bins."""
 
 
-def _nothing() -> Ints:
-    return np.zeros(0, np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class Divider:
     """The division of the time of all locations into periods.
@@ -51,9 +47,9 @@ class Divider:
     """`stacks.BY_INSTANCE`, `BY_CALL` or `BY_TIME`; None if time is not divided."""
     fits: Mask = field(default_factory=lambda: np.zeros((0, 0), bool))
     """(n_levels, n_regions): regions that begin phases, regions they have to be called from, and so on upwards."""
-    edges: Ints = field(default_factory=_nothing)
+    edges: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n_bins - 1,): ticks at which all bins but the first begin."""
-    bounds: Ints = field(default_factory=_nothing)
+    bounds: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """(n_bins + 1,): ticks of the boundaries of the bins."""
     words: str = ""
     """Description of the division for users."""
@@ -77,7 +73,6 @@ class Divider:
 
     @property
     def n_spans(self) -> int:
-        """Number of spans of each location."""
         return self.edges.size + 3
 
     @property

@@ -27,21 +27,17 @@ from tracecols.work.executors import Report
 WAVE = 1 << 24
 """Events per thread of the processes that are scanned together, which limits memory; a process is never split."""
 
-
 WAVE_BYTES = 40
 """Approximate bytes of memory per event of a wave: events of teams, and call instances and attributed events of
 locations that are being scanned or wait for the location that forked them."""
 
-
 TEAMS = 1 << 20
 """Events of the processes whose teams one task finds: at most 16 tasks per thread."""
-
 
 GROUP = 1 << 18
 """Events of the locations that one thread scans one after the other. Small locations share row groups and buffers,
 their results share files, and there are fewer tasks. With a quarter of this, the system took 0.4 s more to create files
 for `halo` with 256 processes and 2 x 10^7 events."""
-
 
 SMALL = 1 << 11
 """If a location has fewer events, its scan takes longer in Python than in kernels (160 us, and 85 ns per event), and

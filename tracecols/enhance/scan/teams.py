@@ -52,7 +52,6 @@ class ThreadEvents:
 
     @property
     def is_begin(self) -> Mask:
-        """Mask of the events that begin a team."""
         return self.kind == EventKind.THREAD_TEAM_BEGIN
 
 
@@ -88,7 +87,6 @@ class TeamEvents:
         self.forks: dict[int, ForkSpans] = {}
 
     def at(self, location: int) -> ThreadEvents:
-        """Return the events of a location."""
         here = slice(int(self.start[location]), int(self.start[location + 1]))
         return ThreadEvents(self.all.row[here], self.all.kind[here], self.all.team[here])
 
@@ -152,9 +150,7 @@ class Teams:
         chosen = np.sort(members)
         self.events = _read(d.store, chosen, n_locations, self.large)
         n_forks, n_begins = self._count(kernels.FORKS), self._count(kernels.BEGINS)
-        self.forker = (
-            self._forkers(locations, np.flatnonzero(n_forks), np.flatnonzero(n_begins)) if forker is None else forker
-        )
+        self.forker = _forkers(locations, n_forks > 0, n_begins > 0) if forker is None else forker
         self._n_defined = 1 + int(self.events.all.team.max(initial=-1))
         # if begins are not recorded, every thread of the process begins with each FORK
         is_forked = self.forker >= 0
@@ -217,15 +213,6 @@ class Teams:
         of_location = of_process - self._n_processes
         others = np.where(of_location < 0, _PROCESSES + of_process, _LOCATIONS + of_location)
         return np.where(teams.team < self._n_defined, teams.team, others) * self._n_processes + teams.process
-
-    def _forkers(self, locations: Locations, forks: Ints, begins: Ints) -> Ints:
-        """Find, for processes whose threads do not record begins in teams, the location that forks, from the locations
-        that fork and those that begin; -1 for other locations, (n_locations,)."""
-        of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
-        masters = forks[locations.master[forks] == forks]
-        of_process[locations.process[masters]] = masters
-        of_process[locations.process[begins]] = -1
-        return np.where(locations.is_cpu, of_process[locations.process], -1)
 
     def begins_of(self, location: int) -> slice:
         """Return the range of team begins of a location."""
@@ -306,6 +293,16 @@ def _read(store: Store, chosen: Ints, n_locations: int, large: LargeArrays) -> T
                 )
             n += kept.size
     return TeamEvents(ThreadEvents(row[:n], kind[:n], team[:n]), kept_of)
+
+
+def _forkers(locations: Locations, forks: Mask, begins: Mask) -> Ints:
+    """Find, for processes whose threads do not record begins in teams, the location that forks, from the locations that
+    fork and those that begin; -1 for other locations, (n_locations,)."""
+    of_process = np.full(int(locations.process.max(initial=-1)) + 1, -1, np.int64)
+    masters = np.flatnonzero(forks & (locations.master == np.arange(len(locations))))
+    of_process[locations.process[masters]] = masters
+    of_process[locations.process[begins]] = -1
+    return np.where(locations.is_cpu, of_process[locations.process], -1)
 
 
 def _rows_of(store: Store, members: Ints, here: slice) -> dict[str, NDArray[Any]]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from tracecols.enhance.dataflow.columns import ColumnSlice
 from tracecols.enhance.dataflow.grouping import Segments
-from tracecols.enhance.dataflow.grouping import number as numbered
 from tracecols.enhance.dataflow.partitions import Division, Partition, Window
 from tracecols.enhance.definitions.numbering import N_COLUMNS, Numbered, Numbering
 from tracecols.enhance.scan.facts import Facts
@@ -211,8 +210,7 @@ def _windows_between(facts: Facts, partition: Partition, cuts: Sequence[_Cut], n
         collectives.update(dict(zip(communicator.tolist(), n_ended.tolist(), strict=True)))
         rows, _ = store.read_together("locks", members, ["lock", "acquisition"])
         is_counted = rows["acquisition"] >= 0
-        group, first = numbered(rows["lock"][is_counted].astype(np.int64))
-        of = Segments(group, first.size)
+        of, first = Segments.of(rows["lock"][is_counted].astype(np.int64))
         lowest, highest = (extreme(rows["acquisition"][is_counted]).tolist() for extreme in (of.min, of.max))
         locks = rows["lock"][is_counted][first].tolist()
         if any(low <= acquired.get(lock, -1) for lock, low in zip(locks, lowest, strict=True)):

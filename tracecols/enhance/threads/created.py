@@ -16,6 +16,7 @@ from tracecols.enhance.dataflow.columns import Columns, ColumnSource, CompoundTa
 from tracecols.enhance.dataflow.grouping import combine, join_occurrences
 from tracecols.enhance.dataflow.spill import Spill
 from tracecols.enhance.dataflow.steps import RECEIVE, WITHIN, step
+from tracecols.enhance.definitions.order import BATCH
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CALL, CallInstances
 from tracecols.kernels.actions import PUSH, action_table
@@ -23,9 +24,6 @@ from tracecols.schema import EventKind as K
 from tracecols.schema.compound import CREATED_THREADS
 from tracecols.store import Store
 from tracecols.vectors import Ints, Mask
-
-BATCH = 1 << 20
-"""Events whose times are read at once."""
 
 FEW = 16
 """Number of events within which a new thread usually enters its first region."""

@@ -19,17 +19,15 @@ from numpy.typing import NDArray
 
 from tracecols.distinct import starts_run
 from tracecols.enhance.dataflow.columns import Columns, CompoundTable, pick
-from tracecols.enhance.dataflow.grouping import Segments, combine, mask_of, positions
+from tracecols.enhance.dataflow.grouping import Segments, combine, positions, preceding
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
+from tracecols.enhance.scan.gaps import IS_ACQUIRE
 from tracecols.enhance.scan.instances import CallInstances, attributed_events
 from tracecols.enhance.scan.location_scan import LocationScan
 from tracecols.enhance.scan.region_rules import CONDITION, SIGNAL, is_in
-from tracecols.schema import EventKind as K
 from tracecols.schema.compound import LOCK_ACQUISITIONS
 from tracecols.vectors import Ints, Mask
-
-ACQUIRE = mask_of((K.THREAD_ACQUIRE_LOCK, K.OMP_ACQUIRE_LOCK))
 
 
 @step(WITHIN, "lock_acquisitions", "lockptr")
@@ -41,13 +39,9 @@ def match_locks(
     process = facts.process[e.location]
     key = combine(process, e.lock)
     order = facts.order.argsort(e.row, e.time, key)
-    same = key[order[1:]] == key[order[:-1]]
-    lockptr = np.full(key.size, -1, np.int64)
-    lockptr[order[1:][same]] = e.row[order[:-1][same]]
-    lockptr_time = np.full(key.size, -1, np.int64)
-    lockptr_time[order[1:][same]] = e.time[order[:-1][same]]
-
-    is_acquire = ACQUIRE[e.kind]
+    before = preceding(key, order)
+    lockptr, lockptr_time = pick(e.row, before), pick(e.time, before)
+    is_acquire = IS_ACQUIRE[e.kind]
     # acquisitions that the source does not number are numbered here, from 1
     counted = np.cumsum(is_acquire[order])
     first = np.searchsorted(key[order], key[order])
@@ -122,7 +116,7 @@ def _given_up(facts: Facts, calls: CallInstances, e: Columns, acquire: Ints) -> 
     call = e.call[acquire]
     at = np.flatnonzero((acquire > 0) & (call >= 0) & is_in(facts, pick(calls.call_path, call), CONDITION))
     before = acquire[at] - 1
-    kept = (e.call[before] == call[at]) & (e.lock[before] == e.lock[acquire[at]]) & ~ACQUIRE[e.kind[before]]
+    kept = (e.call[before] == call[at]) & (e.lock[before] == e.lock[acquire[at]]) & ~IS_ACQUIRE[e.kind[before]]
     result[at[kept]] = e.row[before[kept]]
     return result
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracecols.enhance.dataflow.columns import pick
-from tracecols.enhance.dataflow.grouping import combine
+from tracecols.enhance.dataflow.grouping import combine, preceding
 from tracecols.enhance.dataflow.steps import WITHIN, step
 from tracecols.enhance.scan.facts import Facts
 from tracecols.enhance.scan.instances import CallInstances
@@ -44,14 +44,12 @@ def find_ordered_sections(facts: Facts, call_instances: CallInstances) -> Ordere
     waiting = waiting[np.argsort(calls.enter[waiting], kind="stable")]
     # the last construct entered before the section
     at = np.searchsorted(calls.enter[waiting], calls.enter[section]) - 1
-    around = np.where(at >= 0, pick(waiting, at), -1)
+    around = pick(waiting, at)
     around[pick(calls.location, around) != calls.location[section]] = -1
     process = facts.process[calls.location[section]]
     group = combine(process, facts.call_paths.region[calls.call_path[section]])
     order = facts.order.argsort(calls.enter[section], calls.enter_time[section], group)
-    previous = np.full(section.size, -1, np.int64)
-    follows = group[order[1:]] == group[order[:-1]]
-    previous[order[1:][follows]] = section[order[:-1][follows]]
+    previous = pick(section, preceding(group, order))
     previous[pick(calls.location, previous) == calls.location[section]] = -1
     return OrderedSections(
         pick(calls.enter, around), calls.enter[section], calls.exit[section], pick(calls.exit, previous)
