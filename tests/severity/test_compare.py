@@ -352,6 +352,22 @@ def test_command__prints_what_changed(compare):
     assert lines[-3].split() == ["+0.410000", "s", "0.100000", "s", "0.510000", "s", "Time", "main"]
 
 
+def test_command__locates_the_change_of_time_and_no_other_property_unless_it_is_given(tmp_path):
+    """Delay costs and critical path count the same time again: their changes at call paths hid those of time."""
+    for name, slow in (("before", 10), ("after", 30)):
+        program = Program(2)
+        for one, work in zip(program.masters, (5, slow), strict=True):
+            one.enter(0, "main").enter(0, "work").leave(work)
+            one.collective(work, slow + 1, 0, "barrier", region="MPI_Barrier").leave(slow + 1)
+        with program.trace() as trace:
+            trace.analyze().save(tmp_path / f"{name}.severity")
+    runs = tmp_path / "before.severity", tmp_path / "after.severity"
+    _, located = executed("compare", *runs).split("Largest changes")
+    found = [re.split("  +", line.strip())[3:] for line in located.splitlines()[3:] if line.strip()]
+    assert found == [["Computation", "main/work"], ["Wait at Barrier", "main/MPI_Barrier"]]
+    assert "Short-term   main/work" in executed("compare", *runs, "-p", "delay_mpi")
+
+
 def test_command__takes_names_as_they_are(tmp_path):
     # markup of rich in names of files, properties, units and regions
     odd = "[/red]a[bold]"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from tracecols.report.tables import TextTable, plain_rows
 from tracecols.report.text import value_in_words
+from tracecols.schema.properties import TIME
 from tracecols.severity.comparison import COLUMNS, Comparison
 from tracecols.severity.efficiencies import ratio
 from tracecols.severity.focus import words_of
@@ -37,7 +38,8 @@ def percent(ratio: float) -> str:
 
 class ComparisonDisplay:
     """Turn a comparison into text tables `width` characters wide: all properties, or the given ones and their
-    descendants."""
+    descendants; of all properties, changes at call paths are those of the time, since causes and the critical path
+    count the same time once more."""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ class ComparisonDisplay:
         self.runs, self.rows, self.regressed, self.width = runs, rows, regressed or set(), width
         self.axis = runs.united[0].properties
         self.chosen = properties or self.axis.roots
+        self.located = properties or ([TIME] if TIME in self.axis.roots else self.axis.roots)
 
     def _runs(self) -> Iterator[RenderableType]:
         made = TextTable("<run", "processes", "threads", "runtime", "speedup", "efficiency", width=self.width)
@@ -127,9 +130,9 @@ class ComparisonDisplay:
         ]
 
     def _call_paths(self, first: str, last: str) -> Iterator[RenderableType]:
-        units = [self.axis.unit_of(n) for n in self.chosen]
+        units = [self.axis.unit_of(n) for n in self.located]
         unit = "sec" if "sec" in units else units[0]
-        roots = [n for n, u in zip(self.chosen, units, strict=True) if u == unit and self.axis.adds_up(n)]
+        roots = [n for n, u in zip(self.located, units, strict=True) if u == unit and self.axis.adds_up(n)]
         if not roots:
             return
         changes = self.runs.changes(*roots, n=self.rows)
