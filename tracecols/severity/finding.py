@@ -87,11 +87,8 @@ class Finding:
     """The evidence in words."""
 
     def __repr__(self) -> str:
-        where = one_line(self.where.call_path)
-        return (
-            f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {self.what or self.title}, {where} "
-            f"({self.where.share:.0%})>"
-        )
+        about, where = one_line(self.what or self.title), one_line(self.where.call_path)
+        return f"<Finding {self.share:.1%}, {self.seconds:.6g} s: {about}, {where} ({self.where.share:.0%})>"
 
     def _repr_html_(self) -> str:
         return str(provider("finding as HTML")(self))
