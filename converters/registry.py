@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,9 @@ from tracecols.store.layout import ARCHIVES, instead, kind_of_folder
 
 GROUP = "tracecols.formats"
 """Entry points of packages that provide trace formats: each names a `Format`."""
+
+SEARCHED = 64
+"""Number of folders in a folder without a trace in which traces are looked for, to name them."""
 
 
 def _archive(package: str, *given: Any) -> Source:
@@ -183,6 +187,30 @@ def find_given(given: Given) -> Path | tuple[Path, ...]:
     return files
 
 
+def _traces_in(folder: Path) -> list[Path]:
+    """Return the anchors of the traces in a folder; the folder itself if it is a trace by its content only."""
+    anchors: dict[str, tuple[Format, list[Path]]] = {}
+    whole = _by_content(folder)
+    for file in _files_in(folder):
+        known = _by_ending(file)
+        if known is not None and known is not whole:
+            anchors.setdefault(known.name, (known, []))[1].append(file)
+    found = sorted(p for known, files in anchors.values() for p in known.choose(files))
+    return found or [folder] * (whole is not None)
+
+
+def _below(folder: Path) -> str:
+    """Return what to give in place of a folder whose own folders have traces; empty if none of the first ones has."""
+    found: list[Path] = []
+    for inner in [path for path in _files_in(folder) if path.is_dir()][:SEARCHED]:
+        with suppress(SourceError):
+            found += _traces_in(inner)
+    if not found:
+        return ""
+    named = ", ".join(map(str, found[:3])) + (f", and {len(found) - 3:,} more" if len(found) > 3 else "")
+    return f"give {'the trace' if len(found) == 1 else 'one of the traces'} below it: {named}"
+
+
 def find_anchor(path: str | Path) -> Path:
     """Return the file or folder to open as a trace, given its path or the folder that contains it. Raises SourceError
     if there is no such path, no trace in the folder, or more than one. Raises UnsupportedError if it is a container
@@ -198,20 +226,13 @@ def find_anchor(path: str | Path) -> Path:
         return ", ".join(ending for known in _known() for ending in known.endings)
 
     if path.is_dir():
-        anchors: dict[str, tuple[Format, list[Path]]] = {}
-        whole = _by_content(path)
-        for file in _files_in(path):
-            known = _by_ending(file)
-            if known is not None and known is not whole:
-                anchors.setdefault(known.name, (known, []))[1].append(file)
-        found = sorted(p for known, files in anchors.values() for p in known.choose(files))
-        if whole is not None and not found:
-            return path
+        found = _traces_in(path)
         if not found:
             if what := refusal(_files_in(path)):
                 raise UnsupportedError(f"no trace in the folder {path}: {what}")
             raise SourceError(
-                f"no trace in the folder {path}\n  expected a file that ends in one of {endings()}; give its path"
+                f"no trace in the folder {path}\n"
+                f"  {_below(path) or f'expected a file that ends in one of {endings()}; give its path'}"
             )
         if len(found) > 1:
             names = ", ".join(p.name for p in found)

@@ -523,7 +523,8 @@ def test_commands__divide_propose_and_export(tmp_path, monkeypatch):
         run("analyze", source, "--phases", "from:step", "-o", "p.severity")
         run("analyze", source, "--bin-width", "25", "-o", "b.severity")
         run("analyze", source, "-o", "plain.severity")
-        assert "not a number of bins" in executed("analyze", source, "--bins", "0", code=1)
+        assert "not in the range" in executed("analyze", source, "--bins", "0", code=2)
+        assert "'0ms' is not a width" in executed("analyze", source, "--bin-width", "0ms", code=2)
     for name, column in (("p", "phase"), ("b", "bin"), ("plain", None)):
         run("export", f"{name}.severity", f"{name}.parquet")
         run("export", f"{name}.severity", f"{name}.cubex")

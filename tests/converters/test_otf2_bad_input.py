@@ -80,6 +80,17 @@ def test_folder__is_empty(tmp_path):
         tracecols.convert(tmp_path, tmp_path / "x.trace")
 
 
+def test_folder__of_folders_with_traces(tmp_path):
+    make(tmp_path / "a").write()
+    (tmp_path / "b").mkdir()
+    with pytest.raises(SourceError, match=r"no trace in the folder .*\n  give the trace below it: .*a.traces\.otf2$"):
+        tracecols.convert(tmp_path)
+    for name in "cdef":
+        make(tmp_path / name).write()
+    with pytest.raises(SourceError, match=r"one of the traces below it: .*c.traces\.otf2, .*d.*, and 2 more$"):
+        tracecols.convert(tmp_path)
+
+
 def test_folder__has_several_anchors(tmp_path):
     make(tmp_path).write()
     Archive(tmp_path / "other.otf2").path.write_bytes(b"")

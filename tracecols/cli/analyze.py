@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tracecols.cli.cluster import GivenCluster, cluster_options
-from tracecols.cli.options import parameters, seconds
+from tracecols.cli.options import parameters, width
 from tracecols.cli.output import echo
 from tracecols.cli.vocabulary import FILE, PATH, grouped, option, part_options
 from tracecols.schema.notes import note, worth_telling
@@ -50,10 +50,8 @@ class OutputOptions(NamedTuple):
 @part_options
 @option("locations", "Only severities of these locations: numbers, or text such as 'rank 0-3 thread 1'.")
 @option("phases")
-@click.option("--bins", type=int, metavar="N", help="Divide into N time bins instead.")
-@click.option(
-    "--bin-width", callback=seconds, metavar="TIME", help="Divide into time bins of this width, such as 10ms."
-)
+@click.option("--bins", type=click.IntRange(1), metavar="N", help="Divide into N time bins instead.")
+@click.option("--bin-width", callback=width, metavar="TIME", help="Divide into time bins of this width, such as 10ms.")
 @option(
     "ideal_network", "Replay the trace on an ideal network, even if it is large: serialisation and transfer efficiency."
 )

@@ -99,6 +99,14 @@ def seconds(_ctx: click.Context, _param: click.Parameter, value: str | None) -> 
     return _not_negative(value, "seconds", "a time such as 0.3, 0.3s or 300ms, from 0 on")
 
 
+def width(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Return the width of bins of time in seconds; refuse 0."""
+    found = seconds(ctx, param, value)
+    if found == 0:
+        raise click.BadParameter(f"{value!r} is not a width such as 0.3, 0.3s or 300ms, above 0")
+    return found
+
+
 def latency(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
     """Return the latency of a message, such as 2us, in seconds; a unit is required, since seconds are never meant."""
     return _with_unit(value, "seconds", ("2us", "ms"))
