@@ -4,9 +4,9 @@ master hands out, functions with parts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from benchmarks.world import ANY, Make, Truth, World, at_least, program
+from benchmarks.world import ANY, PTHREADS, Make, Truth, World, at_least, program
 
 UNCOMMON: dict[str, Make] = {}
 """Makers of programs by name of the kind."""
@@ -86,6 +86,37 @@ def slow_half_of_nodes(w: World, late: float) -> Truth:
                 w.divided(r, 10 + line, region, [ticks * (1 + 0.6 * late * (r in node))] * 3)
         w.allreduce()
     return Truth(tuple(parts), ANY)
+
+
+@program(UNCOMMON, (1, 2), 4)
+def slow_thread_of_chunks(w: World, late: float) -> Truth:
+    """One thread takes longer for each chunk of a loop, which threads take as they are free."""
+    slow = w.rng.randrange(w.ranks), w.rng.randrange(4)
+    for _ in range(20):
+        with w.inside("relax"):
+            for r in range(w.ranks):
+                with w.in_team(r, 20):
+                    for _ in range(40):
+                        i = min(range(4), key=lambda i: w.now[r][i])
+                        w.work(r, "relax_chunk", 100 * (1 + 1.5 * late * ((r, i) == slow)), i)
+        if w.ranks > 1:
+            w.allreduce()
+    return Truth(("relax_chunk",), *slow)
+
+
+@program(UNCOMMON, 1, (4, 5))
+def slow_thread_of_queue(w: World, late: float) -> Truth:
+    """One of the threads that take jobs from a queue takes longer for each."""
+    slow, free = w.rng.randrange(1, w.threads), 0
+    w.create_threads()
+    for _ in range(160):
+        i = min(range(1, w.threads), key=lambda i: w.now[0][i])
+        w.lock(i, "pthread_mutex_lock", free, paradigm=PTHREADS)
+        w.work(0, "take_job", 3, i)
+        free = w.unlock(i, "pthread_mutex_unlock", paradigm=PTHREADS)
+        w.work(0, "run_job", 250 * (1 + 1.5 * late * (i == slow)), i)
+    w.join_threads()
+    return Truth(("run_job",), 0, slow)
 
 
 # -- tasks of one creator
@@ -312,15 +343,16 @@ def sweep_before_exchange(w: World, late: float) -> Truth:
 # -- work that a master hands out
 
 
-def _hand_out(w: World, jobs: list[float], slow: int, factor: float) -> None:
-    """Rank 0 gives the next job to the process that asks first; one of them takes longer for each."""
+def _hand_out(w: World, jobs: Sequence[float], slow: int, factor: Callable[[int], float]) -> None:
+    """Rank 0 gives the next job to the process that asks first; one of them takes longer for each, or for some, by a
+    factor that depends on the number of the job."""
     asked = {r: w.send(r, 0, tag=1) for r in range(1, w.ranks)}
-    for job in [*jobs, *[0.0] * (w.ranks - 1)]:
+    for k, job in enumerate([*jobs, *[0.0] * (w.ranks - 1)]):
         r = min(asked, key=lambda r: (asked[r], r))
         w.receive(0, r, asked.pop(r), tag=1)
         w.receive(r, 0, w.send(0, r, tag=2), tag=2)
         if job:
-            w.work(r, "compute_job", job * (factor if r == slow else 1))
+            w.work(r, "compute_job", job * (factor(k) if r == slow else 1))
             asked[r] = w.send(r, 0, tag=1)
     w.barrier()
 
@@ -329,14 +361,22 @@ def _hand_out(w: World, jobs: list[float], slow: int, factor: float) -> None:
 def slow_worker(w: World, late: float) -> Truth:
     """One of the processes that ask for jobs takes longer for each, and so gets fewer."""
     slow = w.rng.randrange(1, w.ranks)
-    _hand_out(w, [800.0] * 100, slow, 1 + 0.8 * late)
+    _hand_out(w, [800.0] * 100, slow, lambda k: 1 + 0.8 * late)
+    return Truth(("compute_job",), slow)
+
+
+@program(UNCOMMON, (4, 6), noise=0.1)
+def slow_worker_for_a_while(w: World, late: float) -> Truth:
+    """The same for the jobs in the middle of the run."""
+    slow = w.rng.randrange(1, w.ranks)
+    _hand_out(w, [800.0] * 160, slow, lambda k: 1 + 2 * late * (50 <= k < 110))
     return Truth(("compute_job",), slow)
 
 
 @program(UNCOMMON, (4, 6), noise=0.1)
 def long_last_job(w: World, late: float) -> Truth:
     """The last job that is handed out takes far longer than the others."""
-    _hand_out(w, [800.0] * 100 + [800.0 + 6000 * late], -1, 1)
+    _hand_out(w, [800.0] * 100 + [800.0 + 6000 * late], -1, lambda k: 1)
     return Truth(("compute_job",), ANY)
 
 

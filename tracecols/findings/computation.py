@@ -51,6 +51,9 @@ MOSTLY = 0.7
 """Share of what the longer pieces of a location exceed those of others by that is left with its shorter pieces deducted
 from which on it takes longer; noise leaves little of it."""
 
+FEWEST_CALLS = 4
+"""Number of calls that each thread must make to be compared with others by the length of its calls."""
+
 HANDED_OUT = 0.9
 """Share of the pieces of some work that must begin with a message of the same location for it to hand them out."""
 
@@ -721,6 +724,8 @@ class Computing:
                 yield from self._longer_pieces(w)
         elif self._is_handed_out(w):
             yield from self._longer_pieces(w)
+        else:
+            yield from self._longer_calls(w)
         outliers, is_process = self._outliers(w)
         if outliers.size and not self._is_unshared(w, outliers):
             yield w.cause("computation", outliers, self._without_excess(w, outliers), is_process=is_process)
@@ -740,21 +745,72 @@ class Computing:
             yield w.cause(CHANGING, NOBODY, self._evened_by_piece(one.node, one.table), evidence=_longest(one.table))
 
     def _longer_pieces(self, w: Work) -> Iterator[Cause]:
-        """Yield the cause that the pieces of one location are clearly longer than those of the others, of work that
-        locations take as they become free: then it executes fewer."""
-        piece = w.total / w.n_rows
-        worst = int(piece.argmax())
-        is_worst = np.arange(w.who.size) == worst
-        others = w.total[~is_worst].sum() / w.n_rows[~is_worst].sum()
-        if piece[worst] > CLEARLY**2 * np.delete(piece, worst).max():
-            mine = np.array([w.total[worst], others * w.n_rows[worst]]) / self.scenarios.resolution
-            # the others execute more of them
-            evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
-            if self.in_task[w.spans[0][0]]:
-                change = self._without(w, is_worst * (1 - others / piece[worst]))
-            else:
-                change = self._spread(w, others)
-            yield w.cause("computation", w.who[is_worst], change, evidence=evidence)
+        """Yield the cause that the pieces of one location are clearly longer than those of the others, in all of the
+        run or a part of it, of work that locations take as they become free: then it executes fewer."""
+        for n_parts in distinct(np.array([1, math.isqrt(int(w.n_rows.min()))])).tolist():
+            excess, whole = self._excess_in_parts(w, n_parts)
+            worst = int(excess.argmax())
+            if excess[worst] > LATE * whole:
+                mine = np.array([w.total[worst], w.total[worst] - excess[worst]]) / self.scenarios.resolution
+                # the others execute more of them
+                evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
+                if self.in_task[w.spans[0][0]]:
+                    part = excess[worst] / w.total[worst]
+                    change = self._without(w, part * (np.arange(w.who.size) == worst))
+                else:
+                    change = self._spread(w, float((w.total.sum() - excess[worst]) / w.n_rows.sum()))
+                yield w.cause("computation", w.who[[worst]], change, evidence=evidence)
+                return
+
+    def _excess_in_parts(self, w: Work, n_parts: int) -> tuple[NDArray[np.float64], float]:
+        """Return for each location by how many ticks its pieces exceed as many of the others in those parts of the run
+        in which they are clearly longer than those of any other one; and by how many those of all locations do in all
+        parts. Parts have equally many pieces."""
+        order = np.argsort(self.scenarios.graph.nodes.time[w.node], kind="stable")
+        part = np.empty(w.node.size, np.int64)
+        part[order] = np.arange(w.node.size) * n_parts // w.node.size
+        cell = w.by_row(np.arange(w.who.size)) * n_parts + part
+        shape = (w.who.size, n_parts)
+        n = np.bincount(cell, minlength=w.who.size * n_parts).reshape(shape)
+        total = np.bincount(cell, w.ticks, w.who.size * n_parts).reshape(shape)
+        piece = total / np.maximum(n, 1)
+        longest = np.sort(piece, 0)
+        is_longer = (piece == longest[-1]) & (longest[-2] > 0) & (piece > CLEARLY**2 * longest[-2])
+        usual = (total.sum(0) - total) / np.maximum(n.sum(0) - n, 1)
+        excess = np.maximum(n * (piece - usual), 0)
+        return (is_longer * excess).sum(1), float(excess.sum())
+
+    def _longer_calls(self, w: Work) -> Iterator[Cause]:
+        """Yield the causes that the calls of one thread of a process are clearly longer than those of the others, of
+        work that threads take as they become free, such as the chunks of a loop or the jobs in a queue: then it makes
+        fewer of them, and all threads compute about equally long."""
+        calls = self.n_calls(w)
+        for process in distinct(self.process[w.who]).tolist():
+            is_mine = self.process[w.who] == process
+            n, total, who = calls[is_mine], w.total[is_mine], w.who[is_mine]
+            if n.size < 2 or n.min() < FEWEST_CALLS or not _are_alike(total):
+                continue
+            call = total / n
+            worst = int(call.argmax())
+            is_fewer = CLEARLY * n[worst] < np.delete(n, worst).min()
+            if is_fewer and call[worst] > CLEARLY**2 * np.delete(call, worst).max():
+                usual = np.delete(total, worst).sum() / np.delete(n, worst).sum()
+                mine = np.array([total[worst], usual * n[worst]]) / self.scenarios.resolution
+                evidence = dict(zip(("mine", "others"), mine.tolist(), strict=True))
+                change = self._without(w, is_mine * (1 - usual * n.sum() / total.sum()))
+                yield w.cause("computation", who[[worst]], change, evidence=evidence)
+
+    def n_calls(self, w: Work) -> Ints:
+        """Return how often each location calls the functions of some work; (n_locations of the work,) int64."""
+        profile = self.scenarios.model.profile
+        mine = np.isin(self.profiled, [head for head, _ in w.spans])
+        n = np.bincount(profile.location[mine], profile.visits[mine], self.process.size)
+        return n[w.who].astype(np.int64)
+
+    @once
+    def profiled(self) -> Ints:
+        """The call paths of the rows of the profile; (n,) int64."""
+        return self.scenarios.model.call_paths.path_of(self.scenarios.model.profile.call_path)
 
     def _spread(self, w: Work, piece: float) -> Change:
         """Return the change in which all pieces of some work that a location hands out take `piece` ticks: others ask

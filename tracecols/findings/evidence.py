@@ -126,7 +126,7 @@ class Evidence:
         nearest region above all of its call paths and none of the others; empty otherwise."""
         paths, names = self.s.call_paths, self.s.model.regions.name
         same, heads = self.computing.same, [head for head, _ in c.spans]
-        others = distinct(self._profiled[self._of_cause(c)[self._profiled]])
+        others = distinct(self.computing.profiled[self._of_cause(c)[self.computing.profiled]])
         others = others[~np.isin(same[others], same[heads])]
         if not others.size:
             return ""
@@ -146,9 +146,7 @@ class Evidence:
             excess -= np.delete(w.table, int(np.searchsorted(w.who, location)), 0).mean(0)
         else:
             excess -= np.median(excess)
-        heads = np.isin(self._profiled, [head for head, _ in w.spans])
-        profile = self.s.model.profile
-        visits = int(profile.visits[heads & (profile.location == location)].sum())
+        visits = int(self.computing.n_calls(w)[w.who == location].sum())
         parts = at.size // visits if visits >= MANY_TIMES and at.size % visits == 0 else 1
         ticks, excess = (of.reshape(-1, parts).sum(1) for of in (w.ticks[mine], excess))
         found: dict[str, Any] = {"n_pieces": int(ticks.size), "piece": float(ticks.mean() / self.resolution)}
@@ -194,7 +192,7 @@ class Evidence:
         # sorted, since the rounding of a mean of large numbers depends on their order
         ticks = np.sort(losses[of])
         ticks = ticks[ticks > 0]
-        visits = int(self.s.model.profile.visits[self._of_cause(c)[self._profiled]].sum())
+        visits = int(self.s.model.profile.visits[self._of_cause(c)[self.computing.profiled]].sum())
         found: dict[str, Any] = {"n_calls": int(of.size), "visits": visits} | self._called(of)
         if ticks.size:
             found |= {
@@ -245,12 +243,6 @@ class Evidence:
         same = self.s.merged.counts_as[region] if PHASES in c.evidence else region
         return np.isin(same, same[[c.call_path, *more]])
 
-    @once
-    def _profiled(self) -> Ints:
-        """The call paths of the rows of the profile."""
-        model = self.s.model
-        return model.call_paths.path_of(model.profile.call_path)
-
     def _regions(self, c: Cause) -> dict[str, Any]:
         """Count the parallel regions, and compare their computation with their overhead."""
         s, model = self.s, self.s.model
@@ -258,7 +250,7 @@ class Evidence:
         heads = parallel[s.call_paths.region] & self._in_regions(c)
         p, comp = model.profile, s.computation
         inside = with_descendants(heads, s.call_paths.end)
-        is_head, on_master = heads[self._profiled], self.computing.is_master[p.location]
+        is_head, on_master = heads[self.computing.profiled], self.computing.is_master[p.location]
         n = int(p.visits[is_head & on_master].sum())
         n_threads = int(distinct(p.location[is_head]).size)
         n_masters = int(distinct(p.location[is_head & on_master]).size)
@@ -288,8 +280,8 @@ class Evidence:
         s, comp = self.s, self.s.computation
         role = s.model.regions.role[s.call_paths.region]
         creates = role == "task_create"
-        visits = s.model.profile.visits
-        n, n_all = (int(visits[some[self._profiled]].sum()) for some in (creates & self._in_regions(c), creates))
+        visits, path = s.model.profile.visits, self.computing.profiled
+        n, n_all = (int(visits[some[path]].sum()) for some in (creates & self._in_regions(c), creates))
         work = with_descendants(role == "task", s.call_paths.end) & ~creates
         return {
             "n_tasks": n,
