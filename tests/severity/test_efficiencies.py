@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -556,7 +557,10 @@ def test_ideal_network__is_what_diagnosis_and_report_tell(recorded):
     assert "replay" not in {m.by for m in kept.diagnosis(with_startup=True).efficiencies}
     facts = {name: fact for name, fact in plain.facts.items() if name != "ideal_runtime"}
     undivided = plain.replaced(facts=facts).diagnosis()
-    assert "ideal network" not in str(undivided) and "serialisation" not in str(undivided)
+    assert "ideal network" not in str(undivided) and not re.search("serialisation +transfer", str(undivided))
+    assert "\ncommunication is not divided; tracecols analyze --ideal-network" in str(undivided)
+    for other in (kept.diagnosis(), kept.diagnosis(with_startup=True), trace.analyze(within="h_coll").diagnosis()):
+        assert "not divided" not in str(other)
 
 
 def test_approximated_factors__are_never_the_lowest(recorded):

@@ -137,7 +137,7 @@ def explanations(d: Diagnosis) -> list[str]:
             "one process: communication is all that is not computation, such as locks, waits and calls for devices"
         )
     by = [m.by for name, m in shown.items() if name.endswith("transfer_efficiency") and math.isfinite(m.value)]
-    return found + [f"ideal network by {variant}" for variant in by[:1]]
+    return found + ([d.about_network] if d.about_network else [f"ideal network by {variant}" for variant in by[:1]])
 
 
 def efficiency_lines(d: Diagnosis, width: int = WIDTH) -> Iterator[Line]:

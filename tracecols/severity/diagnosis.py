@@ -7,7 +7,7 @@ findings add up and none exceeds its property. The idle time of threads is divid
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,8 @@ class Diagnosis:
     causes."""
     about_causes: str = ""
     """Remark on causes if the cube is narrowed or they were found in pieces of the trace; empty if none."""
+    about_network: str = ""
+    """How communication efficiency would be divided, if several processes communicate and it is not; else empty."""
 
     def text(self, source: str = "CUBE") -> str:
         """Return the diagnosis as plain text; `source` is the cube's path, for the commands that show more."""
@@ -213,8 +215,17 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
         n_findings=len(found),
         has_losses="properties" not in narrowed or any(True for _ in losses(looked_at)),
         about_causes=_about_causes(cube),
+        about_network="" if with_startup or narrowed or not trace else _about_network(table),
         counts={str(what): int(n) for what, n in (cube.facts.get("counts") or {}).items()},
     )
+
+
+def _about_network(table: Sequence[Metric]) -> str:
+    """Return how the communication efficiency of several processes that use MPI is divided; empty if it is divided."""
+    found = {m.metric: m.value for m in table}
+    if found.get("processes", 0) < 2 or "outside_mpi_max" not in found or "ideal_runtime" in found:
+        return ""
+    return "communication is not divided; tracecols analyze --ideal-network finds serialisation and transfer"
 
 
 def _about_causes(cube: Severities) -> str:
