@@ -528,6 +528,9 @@ def test_lock__names_where_it_is_held():
         ([0, 0, 5, 0, 0, 5, 0, 0, 5], "every"),
         ([0, 1, 2, 3, 4, 5, 6, 7, 8], "growing"),
         ([0, 0, 0, 0, 5, 6, 5, 6, 5], "since"),
+        ([5, 6, 5, 6, 0, 0, 0, 0, 0], "until"),
+        ([0, 0, 5, 6, 5, 1, 0, 0, 0], "while"),
+        ([0, 0, 5, 1, 5, 5, 0, 0, 0], "steady"),
         ([8, 7, 6, 5, 4, 3, 2, 1, 0], "shrinking"),
         ([5, 5, 5, 5, 5, 5], "steady"),
         ([-1, -2, -1, -1], "steady"),
@@ -535,7 +538,6 @@ def test_lock__names_where_it_is_held():
     ],
 )
 def test_trend__over_the_run(excess, trend):
-
     assert trend_of(np.array(excess, float), np.arange(len(excess), dtype=float))["trend"] == trend
 
 

@@ -137,7 +137,7 @@ class Evidence:
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
         """Return the number of pieces of a location's work, and how they change over the run. Each execution of the
-        region is one piece if there are many, each with the same number of parts."""
+        region is one piece if there are many; all are taken to have equally many parts."""
         mine = w.by_row(w.who == location)
         nodes = self.s.graph.nodes
         at = nodes.time[w.node[mine]] - self.s.replay.window(nodes.time)[0]
@@ -147,11 +147,13 @@ class Evidence:
         else:
             excess -= np.median(excess)
         visits = int(self.computing.n_calls(w)[w.who == location].sum())
-        parts = at.size // visits if visits >= MANY_TIMES and at.size % visits == 0 else 1
-        ticks, excess = (of.reshape(-1, parts).sum(1) for of in (w.ticks[mine], excess))
-        found: dict[str, Any] = {"n_pieces": int(ticks.size), "piece": float(ticks.mean() / self.resolution)}
+        n = min(visits, at.size) if visits >= MANY_TIMES else at.size
+        begin = -(-np.arange(n) * at.size // n)
+        ticks, excess = (np.add.reduceat(of, begin) for of in (w.ticks[mine], excess))
+        found: dict[str, Any] = {"n_pieces": n, "piece": float(ticks.mean() / self.resolution)}
         matters = np.maximum(excess, 0).sum() > SOME * ticks.sum()
-        return found | trend_of(np.where(matters, excess, 0), at[parts - 1 :: parts] / self.resolution)
+        end = at[np.append(begin[1:], at.size) - 1] / self.resolution
+        return found | trend_of(np.where(matters, excess, 0), end)
 
     def _messages(self, c: Cause) -> dict[str, Any]:
         """Count the messages that are sent or received in the regions of a cause."""
@@ -374,8 +376,9 @@ def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, 
     """Return how the excess of pieces changes over the run, given the ticks of each, in the order of time, and the
     seconds `at` which it ends.
 
-    `trend` is once, every, since, growing, shrinking or steady. Once and since have the `when` (s) and `number` of the
-    one or first piece, every has the `step`.
+    `trend` is once, every, since, until, while, growing, shrinking or steady. Once and since have the `when` (s) and
+    `number` of the one or first piece, until those of the last one, while both and the number of the `last` one; every
+    has the `step`.
     """
     positive = np.maximum(excess, 0)
     n, total = positive.size, positive.sum()
@@ -394,23 +397,28 @@ def trend_of(excess: NDArray[np.float64], at: NDArray[np.float64]) -> dict[str, 
         and positive[large].sum() > 0.6 * total
     ):
         return {"trend": "every", "step": int(steps[0])}
-    since = _change_of(positive)
-    if since:
-        return {"trend": "since", "number": since + 1, "when": float(at[since])}
+    first, stop = _longer_part(positive)
+    if first > 0:
+        found = {"number": first + 1, "when": float(at[first])}
+        return {"trend": "since", **found} if stop == n else {"trend": "while", **found, "last": stop}
+    if stop < n:
+        return {"trend": "until", "number": stop, "when": float(at[stop - 1])}
     third = max(n // 3, 1)
-    first, last = positive[:third].mean(), positive[-third:].mean()
+    at_begin, at_end = positive[:third].mean(), positive[-third:].mean()
     x = np.arange(n) - (n - 1) / 2
     r = float(
         (x * (excess - excess.mean())).sum() / max(np.sqrt((x**2).sum() * ((excess - excess.mean()) ** 2).sum()), 1e-30)
     )
-    if abs(r) > 0.7 and max(first, last) > 1.5 * min(first, last):
+    if abs(r) > 0.7 and max(at_begin, at_end) > 1.5 * min(at_begin, at_end):
         return {"trend": "growing" if r > 0 else "shrinking"}
     return {"trend": "steady"}
 
 
-def _change_of(excess: NDArray[np.float64]) -> int:
-    """Return the first piece from which on all are too long while those before are not; 0 for none."""
-    large = excess > 0.5 * excess.max()
-    first = int(large.argmax())
-    is_change = 2 <= first <= large.size - 3 and large[first:].all()
-    return first if is_change and excess[:first].mean() < 0.2 * excess[first:].mean() else 0
+def _longer_part(excess: NDArray[np.float64]) -> tuple[int, int]:
+    """Return the first piece of those that are too long, and the one after the last of them, if they are consecutive
+    and all others are not; otherwise all pieces."""
+    large = np.flatnonzero(excess > 0.5 * excess.max())
+    first, stop = int(large[0]), int(large[-1]) + 1
+    inside, others = excess[first:stop], np.delete(excess, slice(first, stop))
+    is_part = large.size == stop - first >= 3 and others.size >= 2 and others.mean() < 0.2 * inside.mean()
+    return (first, stop) if is_part else (0, excess.size)

@@ -61,6 +61,9 @@ class Subject(NamedTuple):
 LONGEST = 40
 """Characters of the name of a region in a sentence."""
 
+PART_OF_RUN = ("since", "until", "while")
+"""Trends of computation that takes longer in some consecutive times."""
+
 
 def short(region: str) -> str:
     """Return the name of a region without types and arguments of functions, and without the middle of a long one."""
@@ -162,14 +165,23 @@ def _computation(f: Facts, s: Subject) -> str:
         return f"{longer}, once in {e['n_pieces']:,} times"
     if trend == "every":
         return f"{longer}, every {_ordinal(e['step'])} time"
-    if trend == "since":
-        return f"{longer}, from the {_ordinal(e['number'])} of {e['n_pieces']:,} times on"
+    if trend in PART_OF_RUN:
+        times = f"of {e['n_pieces']:,} times"
+        return f"{longer}, {_times(e, times)}"
     if trend in ("growing", "shrinking"):
         ever = "longer" if trend == "growing" else "shorter"
         return f"{who} ever {ever} in {s.region}: {more} more than the others"
     if ratio > HUNDRED:
         return f"{who} {s.region} nearly alone: {seconds(e['mine'])}, the others {seconds(others)}"
     return f"{who} {ratio:.1f} times as long as the others in {s.region}" if ratio >= 1.2 else longer
+
+
+def _times(e: Mapping[str, Any], times: str) -> str:
+    """Describe in which of some consecutive `times` something takes longer."""
+    number = f"the {_ordinal(e['number'])}"
+    if e["trend"] == "while":
+        return f"from {number} to the {_ordinal(e['last'])} {times}"
+    return f"from {number} {times} on" if e["trend"] == "since" else f"up to {number} {times}"
 
 
 def _are_several(f: Facts, s: Subject) -> bool:
@@ -526,7 +538,7 @@ def _advice_for_computation(f: Facts, s: Subject) -> str:
         return (
             "Find out what happened then: input, output, another program on the node, or special work of this one time."
         )
-    if e.get("trend") == "since":
+    if e.get("trend") in PART_OF_RUN:
         return (
             f"Find out what changes then: the distribution of the work of {s.region}, another program on the node, or "
             "a slower clock."
@@ -851,9 +863,9 @@ def _of_computation(f: Facts, s: Subject) -> Iterator[str]:
     yield f"{s.region} takes {seconds(e['mine'])}{each} on {s.who}{others}"
     if e.get("n_pieces", 0) > 1:
         yield f"{e['n_pieces']:,} times {seconds(e['piece'])}{' on the first of them' * bool(each)}"
-    if e.get("trend") in ("once", "since"):
-        since = "from " * (e["trend"] == "since")
-        yield f"{since}the {_ordinal(e['number'])} time, at {seconds(e['when'])}"
+    if e.get("trend") in ("once", *PART_OF_RUN):
+        time = f"the {_ordinal(e['number'])} time" if e["trend"] == "once" else _times(e, "time")
+        yield f"{time}, at {seconds(e['when'])}"
     if e.get("shorter", 1) < 0.9:
         yield f"{e['shorter']:.0%} of it keeps others waiting"
 
