@@ -1,6 +1,6 @@
 """Uncommon kinds of programs with one bottleneck (`benchmarks.kinds`): halves of teams and nodes that are slow, schedules
-of loops, tasks of one creator, files, neighbourhood collectives, the order of tags, sweeps before exchanges, work that a
-master hands out, functions with parts."""
+of loops, tasks of one creator, files, neighbourhood collectives, the order of tags, sweeps before exchanges, messages
+that do not move outside of MPI, work that a master hands out, functions with parts."""
 
 from __future__ import annotations
 
@@ -338,6 +338,32 @@ def sweep_before_exchange(w: World, late: float) -> Truth:
         w.everyone("relax", relax)
     w.allreduce()
     return Truth(("sweep",), ANY)
+
+
+# -- processes that keep others waiting while they are outside of MPI
+
+
+@program(UNCOMMON, at_least(3))
+def late_for_progress(w: World, late: float) -> Truth:
+    """One process computes longer between MPI_Isend and MPI_Waitall, and no message moves meanwhile."""
+    slow = w.rng.randrange(w.ranks)
+    for _ in range(30):
+        with w.inside("time_step"):
+            sent = {r: w.post(r, 40000) for r in range(w.ranks)}
+            w.everyone("update_interior", 1000, slow, 800 * late)
+            w.complete(sent, 40000, progresses=False)
+            w.everyone("update_boundary", 200)
+    return Truth(("update_interior",), slow)
+
+
+@program(UNCOMMON, at_least(3))
+def late_to_pass_on(w: World, late: float) -> Truth:
+    """One process is late for broadcasts, and others wait until it passes on the data."""
+    slow = w.rng.randrange(1, w.ranks)
+    for _ in range(30):
+        w.from_root("MPI_Bcast", "bcast", passed_on=True)
+        w.everyone("eliminate", 1000, slow, 800 * late)
+    return Truth(("eliminate",), slow)
 
 
 # -- work that a master hands out

@@ -273,9 +273,9 @@ class World:
         self.now[rank][0] = t + cost
         self.at(rank).enter(t, name).leave(t + cost)
 
-    def from_root(self, name: str, op: str, root: int = 0) -> None:
-        """All other processes wait for the root."""
-        sent = self.now[root][0]
+    def from_root(self, name: str, op: str, root: int = 0, *, passed_on: bool = False) -> None:
+        """All other processes wait for the root; or all for all, as where each passes on what it receives."""
+        sent = max(now[0] for now in self.now) if passed_on else self.now[root][0]
         for r in range(self.ranks):
             sizes = {"sent": 8 * self.ranks * (r == root), "received": 8}
             self._rooted(r, max(self.now[r][0], sent), name, op, root, sizes)
@@ -347,11 +347,14 @@ class World:
         self.now[rank][0] = t
         return sent
 
-    def complete(self, sent: dict[int, dict[int, int]], length: int, cost: int = 8) -> None:
-        """Complete what all processes have posted, whose sends to each neighbour began at the times `sent`."""
+    def complete(self, sent: dict[int, dict[int, int]], length: int, cost: int = 8, *, progresses: bool = True) -> None:
+        """Complete what all processes have posted, whose sends to each neighbour began at the times `sent`; if nothing
+        progresses outside of MPI, only when the neighbours complete theirs, too."""
+        begin = [now[0] for now in self.now]
         for r, peers in sent.items():
-            t = self.now[r][0]
-            end = self.now[r][0] = max([t, *(sent[p][r] for p in peers)]) + cost
+            t = begin[r]
+            ready = [sent[p][r] if progresses else begin[p] for p in peers]
+            end = self.now[r][0] = max([t, *ready]) + cost
             one = self.at(r).enter(t, "MPI_Waitall")
             for k, p in enumerate(peers):
                 one.complete_receive(end, p, request=10 + k, length=length)

@@ -63,7 +63,7 @@ def test_reprs__of_findings_are_one_line(cube):
     found = repr(cube.diagnosis().findings[0])
     assert (
         found.startswith("<Finding 1")
-        and "rank 0 thread 0 computes do_work alone while other threads idle (on 2 call paths), hybrid/main/" in found
+        and "computes do_work (called in h_coll) alone while other threads idle, hybrid/main/h_coll/compute/" in found
     )
     assert "\n" not in found and len(found) < 200
 

@@ -32,6 +32,9 @@ STARTS = "mpi_(i(?!probe|nit|mprobe)[a-z_]+|start|startall|[a-z]+_init)"
 MANY_TIMES = 4
 """Number of executions of a region from which on each of them is a piece of work, whatever it calls meanwhile."""
 
+NEARLY = 0.02
+"""Share of the pieces of work by which these may differ from equally many in each execution of a region."""
+
 SOME = 0.1
 """Share of the work that has to be in excess for its change over the run to be significant."""
 
@@ -137,7 +140,7 @@ class Evidence:
 
     def _trend(self, w: Work, location: int) -> dict[str, Any]:
         """Return the number of pieces of a location's work, and how they change over the run. Each execution of the
-        region is one piece if there are many; all are taken to have equally many parts."""
+        region is one piece if there are many, and nearly all have equally many parts."""
         mine = w.by_row(w.who == location)
         nodes = self.s.graph.nodes
         at = nodes.time[w.node[mine]] - self.s.replay.window(nodes.time)[0]
@@ -147,7 +150,8 @@ class Evidence:
         else:
             excess -= np.median(excess)
         visits = int(self.computing.n_calls(w)[w.who == location].sum())
-        n = min(visits, at.size) if visits >= MANY_TIMES else at.size
+        parts = round(at.size / visits) if visits >= MANY_TIMES else 0
+        n = visits if parts and abs(at.size - parts * visits) <= NEARLY * at.size else at.size
         begin = -(-np.arange(n) * at.size // n)
         ticks, excess = (np.add.reduceat(of, begin) for of in (w.ticks[mine], excess))
         found: dict[str, Any] = {"n_pieces": n, "piece": float(ticks.mean() / self.resolution)}

@@ -14,6 +14,7 @@ from tracecols.distinct import distinct
 from tracecols.enhance.dataflow.columns import pick
 from tracecols.enhance.dataflow.grouping import bounded
 from tracecols.findings.polling import collapsed
+from tracecols.findings.progress import with_progress
 from tracecols.kernels import maxplus
 from tracecols.kernels import replay as kernels
 from tracecols.kernels.maxplus import BEGUN, CUT
@@ -78,13 +79,15 @@ def together(changes: Sequence[Change]) -> Change:
 class Scenarios:
     """A replay, prepared for many small changes.
 
-    In it, each loop of MPI_Test is a single wait.
+    In it, each loop of MPI_Test is a single wait, and calls wait for processes that make no progress.
 
     Attributes
     ----------
     replay : Replay
     graph : Graph
-        The graph of the replay.
+        The graph of the replay, with edges from processes that make no progress (`findings.progress`).
+    progress : (n_nodes,) int64
+        Ticks for which nodes wait for such a process.
     computation : Computation
         The computation before each node, by call path.
     calls, call_region : (n_calls,) int64, int32
@@ -110,7 +113,8 @@ class Scenarios:
         self.call_path = replay.call_path.astype(np.int64)
         self.resolution = self.model.facts.resolution
         self.process = np.asarray(self.model.facts.process, np.int64)
-        self.graph, self.computation = replay.graph, replay.computation
+        recorded, self.computation = replay.graph, replay.computation
+        self.graph, self.progress = with_progress(self.model, recorded, replay.runtime(replay.nodes.time))
         nodes = self.graph.nodes
         self.locations = np.flatnonzero(np.diff(nodes.location_start))
         self.calls = nodes.with_role(IS_CALL)

@@ -214,6 +214,8 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     nodes = s.graph.nodes
     for c, moments in zip(causes, pairwise(side_by_side(s.model.jobs, s.moments, done, ahead=1)), strict=True):
         node, (lost, idle, beyond) = s.less_lost(*moments)
+        # properties have no waits for processes that make no progress
+        beyond += np.minimum(lost - beyond, s.progress[node])
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
         spent = s.computation.ticks[c.spent]
         call_path = np.concatenate(

@@ -1,0 +1,85 @@
+"""Calls of MPI that end when another process enters MPI.
+
+Many MPI libraries move messages only within calls of MPI, and wait for the receiver of a long message, or pass on data
+of collective operations from process to process. A process that computes keeps others waiting then, though its
+messages have been begun, or though no message of its own is awaited. Nothing that is recorded tells these waits from
+transfer but when they end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tracecols.enhance.dataflow.edges import EdgeCollector
+from tracecols.enhance.dataflow.grouping import combine, latest_before, number
+from tracecols.kernels import replay as kernels
+from tracecols.model.model import Model
+from tracecols.replay.graph import Graph, lags_among
+from tracecols.vectors import Ints
+
+PROMPT = 0.1
+"""Share of the time in a call that nothing recorded explains, within which the call has to end after another process
+has entered MPI."""
+
+LEAST = 0.005
+"""Share of the runtime that all such waits have to take together."""
+
+
+def with_progress(model: Model, graph: Graph, runtime: int) -> tuple[Graph, Ints]:
+    """Return a graph in which calls wait for other processes that take part in their messages or collective operations
+    to enter MPI, if they end right after that, and the ticks for which each node waits for that alone; (n_nodes,)
+    int64. `runtime` is that of the recorded run."""
+    wait = np.zeros(len(graph.nodes), np.int64)
+    pairs = _of_messages(model, graph), _of_collectives(model, graph)
+    tail, head = (np.concatenate(of) for of in zip(*pairs, strict=True))
+    begin, end, unexplained = graph.time[tail], graph.time[head], graph.weight[head]
+    at = np.flatnonzero((begin > end - unexplained) & (begin < end) & (end - begin <= PROMPT * unexplained))
+    np.maximum.at(wait, head[at], (begin - end + unexplained)[at])
+    if wait.sum() <= LEAST * runtime:
+        return graph, np.zeros_like(wait)
+    at = at[number(combine(tail[at], head[at]))[1]]
+    found = EdgeCollector(graph.time.size)
+    found.add_edges(graph.edges)
+    found.add(tail[at], head[at], is_inferred=True)
+    edges, weight = found.edges(), graph.weight.copy()
+    weight[: wait.size] -= wait
+    result = replace(graph, edges=edges, lag=lags_among(graph, edges), weight=weight)
+    # where clocks disagree, processes could wait for each other
+    return (graph, np.zeros_like(wait)) if result.stuck.any() else (result, wait)
+
+
+def _of_messages(model: Model, graph: Graph) -> tuple[Ints, Ints]:
+    """Return the calls that complete the two sides of messages, and for each the begin of the first call of MPI of the
+    other side after the time that something recorded explains, if this side is outside of MPI then: (n,) nodes each,
+    the latter first."""
+    nodes, m = graph.nodes, model.sent_messages
+    calls = nodes.with_role(kernels.IS_CALL)
+    calls = calls[~nodes.is_query(calls)]
+    if not calls.size:
+        return calls, calls
+    receive = np.where(m.recv_enter >= 0, m.recv_enter, m.recv)
+    head = np.concatenate([nodes.calls_around(m.send_done_enter), nodes.calls_around(receive)])
+    other = np.concatenate([m.recv_location, m.send_location]).astype(np.int64)
+    known = np.flatnonzero((head >= 0) & (other >= 0))
+    head, other = head[known], other[known]
+    enter = nodes.enter_of(calls)
+    location, explained = nodes.location[enter], graph.time[head] - graph.weight[head]
+    before = latest_before(location, graph.time[enter], other, explained)
+    following = np.minimum(before + 1, calls.size - 1)
+    is_outside = (before >= 0) & (graph.time[calls[before]] <= explained)
+    known = np.flatnonzero(is_outside & (following > before) & (location[following] == other))
+    return enter[following[known]], head[known]
+
+
+def _of_collectives(model: Model, graph: Graph) -> tuple[Ints, Ints]:
+    """Return the calls of participants of collective operations on CPUs, and for each the begin of the last call of the
+    operation that begins before it ends: (n,) nodes each, the latter first."""
+    nodes, members = graph.nodes, model.collective_members
+    call = nodes.calls_around(members.end)
+    on_cpu = np.flatnonzero((call >= 0) & ~members.on_device)
+    call, instance = call[on_cpu], members.collective[on_cpu].astype(np.int64)
+    enter = nodes.enter_of(call)
+    last = latest_before(instance, graph.time[enter], instance, graph.time[call])
+    return enter[last], call
