@@ -357,6 +357,16 @@ def late_for_progress(w: World, late: float) -> Truth:
 
 
 @program(UNCOMMON, at_least(3))
+def late_for_progress_of_all(w: World, late: float) -> Truth:
+    """One process computes longer between MPI_Iallreduce and MPI_Wait, and others wait until it waits, too."""
+    slow = w.rng.randrange(w.ranks)
+    for _ in range(30):
+        w.everyone("direction", 300)
+        w.overlapped("MPI_Iallreduce", "allreduce", "preconditioner", 1000, slow=slow, more=800 * late)
+    return Truth(("preconditioner",), slow)
+
+
+@program(UNCOMMON, at_least(3))
 def late_to_pass_on(w: World, late: float) -> Truth:
     """One process is late for broadcasts, and others wait until it passes on the data."""
     slow = w.rng.randrange(1, w.ranks)

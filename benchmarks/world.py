@@ -315,14 +315,19 @@ class World:
             one.enter(t, "MPI_Test").complete_collective(t + 2, "barrier", 1).leave(t + 3)
             self.now[r][0] = t + 5
 
-    def overlapped(self, name: str, op: str, region: str, ticks: float, root: int = -1) -> None:
-        """All processes start an operation, compute, and wait for it: for all others, or for a root."""
+    def overlapped(
+        self, name: str, op: str, region: str, ticks: float, root: int = -1, *, slow: int = -1, more: float = 0
+    ) -> None:
+        """All processes start an operation, compute, and wait for it: for all others, or for a root. If one of them
+        computes longer, others wait until it does, since nothing progresses outside of MPI."""
         last = max(now[0] for now in self.now) if root < 0 else self.now[root][0]
         for r in range(self.ranks):
             t = self.now[r][0]
             self.at(r).enter(t, name).start_collective(t + 1, 1).leave(t + 2)
             self.now[r][0] = t + 2
-            self.work(r, region, ticks)
+            self.work(r, region, ticks + more * (r == slow))
+        last = last if slow < 0 else max(now[0] for now in self.now)
+        for r in range(self.ranks):
             t = self.now[r][0]
             end = self.now[r][0] = max(t, last) + 10
             sizes = {"sent": 64 * (r == root or root < 0), "received": 64 * (r != root)}

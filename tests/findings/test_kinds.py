@@ -616,7 +616,7 @@ def test_first_finding__is_the_bottleneck_of_a_generated_program(kind):
 
 @pytest.mark.parametrize(
     "kind",
-    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "late_for_progress", "late_to_pass_on", "slow_worker_for_a_while", "slow_thread_of_chunks", "slow_thread_of_queue", "slabs_in_turn", "fewer_chunks_than_threads", "fewer_chunks_for_a_while", "larger_parts", "larger_part", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
+    ["late_for_file", "ordered", "slow_node", "computing_in_numbered_steps", "long_last_chunk", "tree_by_hand", "stalls_of_one_process", "too_few_tasks", "compensating", "order_of_tags", "late_for_neighbourhood", "slow_half_of_teams", "long_tasks_now_and_then", "late_for_progress", "late_for_progress_of_all", "late_to_pass_on", "slow_worker_for_a_while", "slow_thread_of_chunks", "slow_thread_of_queue", "slabs_in_turn", "fewer_chunks_than_threads", "fewer_chunks_for_a_while", "larger_parts", "larger_part", "locked_parts", "ramp_for_a_while", "large_chunks_of_two_kinds",
      *slow(["threads_again_and_again", "one_of_numbered_functions", "collectives_in_numbered_steps", "numbered_steps", "late_for_probe", "single", "two_slow_ranks", "coupled_models", "late_post", *sorted(BOTTLENECKS | RARE | MIXED | UNCOMMON)])],
 )  # fmt: skip
 def test_first_finding__is_the_bottleneck_and_gains_what_the_program_gains_without_it(kind):

@@ -74,12 +74,18 @@ def _of_messages(model: Model, graph: Graph) -> tuple[Ints, Ints]:
 
 
 def _of_collectives(model: Model, graph: Graph) -> tuple[Ints, Ints]:
-    """Return the calls of participants of collective operations on CPUs, and for each the begin of the last call of the
-    operation that begins before it ends: (n,) nodes each, the latter first."""
-    nodes, members = graph.nodes, model.collective_members
-    call = nodes.calls_around(members.end)
-    on_cpu = np.flatnonzero((call >= 0) & ~members.on_device)
-    call, instance = call[on_cpu], members.collective[on_cpu].astype(np.int64)
+    """Return the calls in which processes wait for collective operations, and for each the begin of the last call of
+    the operation, of any process, that begins before it ends: (n,) nodes each, the latter first."""
+    nodes, blocking, others = graph.nodes, model.collective_members, model.nonblocking_members
+    call = np.where(blocking.on_device, -1, nodes.calls_around(blocking.end))
+    starts, completes = nodes.calls_around(others.begin), nodes.calls_around(others.done_enter)
+    # operations of both kinds, which are numbered apart
+    of_others = 2 * others.operation.astype(np.int64) + 1
+    instance = np.concatenate([2 * blocking.collective.astype(np.int64), of_others, of_others])
+    call = np.concatenate([call, completes, starts])
+    waits = np.arange(call.size) < call.size - starts.size
+    known = np.flatnonzero(call >= 0)
+    call, instance, waits = call[known], instance[known], waits[known]
     enter = nodes.enter_of(call)
-    last = latest_before(instance, graph.time[enter], instance, graph.time[call])
-    return enter[last], call
+    last = latest_before(instance, graph.time[enter], instance[waits], graph.time[call[waits]])
+    return enter[last], call[waits]
