@@ -19,7 +19,7 @@ from tracecols.model.model import Model
 from tracecols.replay.graph import Graph, lags_among
 from tracecols.vectors import Ints
 
-PROMPT = 0.1
+PROMPT = 0.2
 """Share of the time in a call that nothing recorded explains, within which the call has to end after another process
 has entered MPI."""
 
@@ -51,26 +51,30 @@ def with_progress(model: Model, graph: Graph, runtime: int) -> tuple[Graph, Ints
 
 
 def _of_messages(model: Model, graph: Graph) -> tuple[Ints, Ints]:
-    """Return the calls that complete the two sides of messages, and for each the begin of the first call of MPI of the
-    other side after the time that something recorded explains, if this side is outside of MPI then: (n,) nodes each,
-    the latter first."""
+    """Return calls that complete a side of messages, and for each the begin of a call of the other side that it may
+    have waited for: of the call that posts the receive, and of the first call after the time that something recorded
+    explains, if the other side is outside of MPI then; (n,) nodes each, the latter first."""
     nodes, m = graph.nodes, model.sent_messages
     calls = nodes.with_role(kernels.IS_CALL)
     calls = calls[~nodes.is_query(calls)]
     if not calls.size:
         return calls, calls
-    receive = np.where(m.recv_enter >= 0, m.recv_enter, m.recv)
-    head = np.concatenate([nodes.calls_around(m.send_done_enter), nodes.calls_around(receive)])
-    other = np.concatenate([m.recv_location, m.send_location]).astype(np.int64)
-    known = np.flatnonzero((head >= 0) & (other >= 0))
-    head, other = head[known], other[known]
+    sends = nodes.calls_around(m.send_done_enter)
+    receives = nodes.calls_around(np.where(m.recv_enter >= 0, m.recv_enter, m.recv))
+    posts = nodes.enter_of(nodes.calls_around(m.recv_post_enter))
+    tail = [np.where(sends >= 0, posts, -1)]
     enter = nodes.enter_of(calls)
-    location, explained = nodes.location[enter], graph.time[head] - graph.weight[head]
-    before = latest_before(location, graph.time[enter], other, explained)
-    following = np.minimum(before + 1, calls.size - 1)
-    is_outside = (before >= 0) & (graph.time[calls[before]] <= explained)
-    known = np.flatnonzero(is_outside & (following > before) & (location[following] == other))
-    return enter[following[known]], head[known]
+    location = nodes.location[enter]
+    for head, other in ((sends, m.recv_location), (receives, m.send_location)):
+        explained = graph.time[head] - graph.weight[head]
+        before = latest_before(location, graph.time[enter], other, explained)
+        following = np.minimum(before + 1, calls.size - 1)
+        is_outside = (before >= 0) & (graph.time[calls[before]] <= explained)
+        is_next = (head >= 0) & is_outside & (following > before) & (location[following] == other)
+        tail.append(np.where(is_next, enter[following], -1))
+    tails, heads = np.concatenate(tail), np.concatenate([sends, sends, receives])
+    known = np.flatnonzero(tails >= 0)
+    return tails[known], heads[known]
 
 
 def _of_collectives(model: Model, graph: Graph) -> tuple[Ints, Ints]:
