@@ -734,9 +734,9 @@ class Computing:
             yield w.cause("computation", late, self._without_excess(w, late), is_process=True)
         n_idle, everybody = self._n_idle(w), np.ones(w.who.size, bool)
         mean = w.total.sum(dtype=float) / (w.who.size + n_idle)
-        uneven = self._imbalance(w, n_idle, self._evened(w, everybody, everybody, n_idle))
-        if uneven.locations.size and not np.array_equal(uneven.locations, outliers):
-            yield uneven
+        above = self._above(w, mean)
+        if above.size and not np.array_equal(above, outliers):
+            yield self._imbalance(w, n_idle, self._evened(w, everybody, everybody, n_idle))
         # functions with what they call do many things from one meeting to the next
         if w.table is None and all(end - begin == 1 for begin, end in w.spans):
             yield from self._changing_by_round(w)
@@ -912,9 +912,13 @@ class Computing:
         """Return the cause that some work is distributed unevenly over the locations that do it, and `n_idle` more of
         their teams."""
         mean = w.total.sum(dtype=float) / (w.who.size + n_idle)
-        above = w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
         over = {"n_locations": w.who.size + n_idle, "mean": float(mean / self.scenarios.resolution)}
-        return w.cause("imbalance", above, change, evidence=over if n_idle else {})
+        return w.cause("imbalance", self._above(w, mean), change, evidence=over if n_idle else {})
+
+    @staticmethod
+    def _above(w: Work, mean: float) -> Ints:
+        """Return the locations that take longer than a mean, the longest first."""
+        return w.who[np.argsort(-w.total, kind="stable")][: int((w.total > mean).sum())]
 
     def _n_idle(self, w: Work) -> int:
         """Return how many threads of the teams that do some work do nothing of it, besides what tasks and masters do,

@@ -20,7 +20,7 @@ from tracecols.replay.graph import Graph, lags_among
 from tracecols.vectors import Ints
 
 PROMPT = 0.2
-"""Share of the time in a call that nothing recorded explains, within which the call has to end after another process
+"""Share of the time in a call after its last recorded dependency within which the call has to end after another process
 has entered MPI."""
 
 LEAST = 0.005
@@ -30,7 +30,7 @@ LEAST = 0.005
 def with_progress(model: Model, graph: Graph, runtime: int) -> tuple[Graph, Ints]:
     """Return a graph in which calls wait for other processes that take part in their messages or collective operations
     to enter MPI, if they end right after that, and the ticks for which each node waits for that alone; (n_nodes,)
-    int64. `runtime` is that of the recorded run."""
+    int64. `runtime` is that of the recorded run, in ticks."""
     wait = np.zeros(len(graph.nodes), np.int64)
     pairs = _of_messages(model, graph), _of_collectives(model, graph)
     tail, head = (np.concatenate(of) for of in zip(*pairs, strict=True))
@@ -51,9 +51,13 @@ def with_progress(model: Model, graph: Graph, runtime: int) -> tuple[Graph, Ints
 
 
 def _of_messages(model: Model, graph: Graph) -> tuple[Ints, Ints]:
-    """Return calls that complete a side of messages, and for each the begin of a call of the other side that it may
-    have waited for: of the call that posts the receive, and of the first call after the time that something recorded
-    explains, if the other side is outside of MPI then; (n,) nodes each, the latter first."""
+    """Return begins of calls of MPI, and for each a call on the other side of a message that may have waited for it;
+    (n,) nodes each.
+
+    A call that completes a send may have waited for the call that posts the receive. A call that completes either side
+    may have waited for the first call of the other side after its last recorded dependency, if the other side was
+    outside of MPI then.
+    """
     nodes, m = graph.nodes, model.sent_messages
     calls = nodes.with_role(kernels.IS_CALL)
     calls = calls[~nodes.is_query(calls)]
@@ -78,8 +82,8 @@ def _of_messages(model: Model, graph: Graph) -> tuple[Ints, Ints]:
 
 
 def _of_collectives(model: Model, graph: Graph) -> tuple[Ints, Ints]:
-    """Return the calls in which processes wait for collective operations, and for each the begin of the last call of
-    the operation, of any process, that begins before it ends: (n,) nodes each, the latter first."""
+    """Return, for each call in which a process waits for a collective operation, the begin of the last call of the
+    operation, of any process, that begins before it ends, and the call itself; (n,) nodes each."""
     nodes, blocking, others = graph.nodes, model.collective_members, model.nonblocking_members
     call = np.where(blocking.on_device, -1, nodes.calls_around(blocking.end))
     starts, completes = nodes.calls_around(others.begin), nodes.calls_around(others.done_enter)

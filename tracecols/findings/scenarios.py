@@ -79,15 +79,15 @@ def together(changes: Sequence[Change]) -> Change:
 class Scenarios:
     """A replay, prepared for many small changes.
 
-    In it, each loop of MPI_Test is a single wait, and calls wait for processes that make no progress.
+    In it, each loop of MPI_Test is a single wait, and calls of MPI wait for processes outside of MPI.
 
     Attributes
     ----------
     replay : Replay
     graph : Graph
-        The graph of the replay, with edges from processes that make no progress (`findings.progress`).
+        The graph of the replay, with edges from processes that are outside of MPI (`findings.progress`).
     progress : (n_nodes,) int64
-        Ticks for which nodes wait for such a process.
+        Ticks for which nodes wait for such a process only.
     computation : Computation
         The computation before each node, by call path.
     calls, call_region : (n_calls,) int64, int32

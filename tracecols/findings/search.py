@@ -214,7 +214,7 @@ def _explain(s: Scenarios, causes: Sequence[Cause]) -> None:
     nodes = s.graph.nodes
     for c, moments in zip(causes, pairwise(side_by_side(s.model.jobs, s.moments, done, ahead=1)), strict=True):
         node, (lost, idle, beyond) = s.less_lost(*moments)
-        # properties have no waits for processes that make no progress
+        # for properties, waits for processes outside of MPI are no waits
         beyond += np.minimum(lost - beyond, s.progress[node])
         at, still = np.flatnonzero(lost), np.flatnonzero(idle)
         spent = s.computation.ticks[c.spent]

@@ -221,7 +221,8 @@ def diagnose(cube: Severities, n_findings: int = N_FINDINGS, *, with_startup: bo
 
 
 def _about_network(table: Sequence[Metric]) -> str:
-    """Return how the communication efficiency of several processes that use MPI is divided; empty if it is divided."""
+    """Return how to have the communication efficiency divided, if several processes use MPI and it is not; else
+    empty."""
     found = {m.metric: m.value for m in table}
     if found.get("processes", 0) < 2 or "outside_mpi_max" not in found or "ideal_runtime" in found:
         return ""

@@ -113,7 +113,7 @@ def occurrence(key: Ints, order: Ints | None = None) -> Ints:
 
 
 class Segments:
-    """Reductions per group, 0 .. n_groups - 1; results for groups without elements are undefined."""
+    """Reductions per group, 0 .. n_groups - 1, to (n_groups,); results for groups without elements are undefined."""
 
     def __init__(self, group: Ints, n_groups: int) -> None:
         self.group, self.n_groups = group, n_groups
